@@ -1,0 +1,1 @@
+"""Helper library of the course "Efficiency Frontiers"."""

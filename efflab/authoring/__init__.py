@@ -1,0 +1,1 @@
+"""Lesson and solution in, notebook and stub out."""

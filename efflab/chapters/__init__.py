@@ -1,0 +1,1 @@
+"""One folder a chapter: checks.py, mistakes.py, figures.py."""

@@ -1,0 +1,190 @@
+"""What an exercise is: plain data, declared by a chapter's checks.py and read by the engine.
+
+An exercise never holds the learner's function. The engine asks it for cases, lets the
+function (in this process or in another one) produce an Observation for each, and judges
+the observations against the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from efflab.checking.draw import Draw
+
+Outcome = Literal["passed", "failed", "error", "not_attempted", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Closed-form bounds on what one call may cost. None: not judged.
+
+    extra_bytes: peak bytes of tensors created during the call and alive at the same time,
+        the returned ones included, the inputs not.
+    flops: floating-point operations of matrix products, as torch.utils.flop_counter counts them.
+    launches: Triton kernel launches.
+    because: one sentence for the learner when a bound is passed.
+    """
+
+    extra_bytes: int | None = None
+    flops: int | None = None
+    launches: int | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One set of inputs. `inputs` maps parameter names to tensors, numbers, strings, None,
+    or lists, tuples and dicts of these.
+
+    drive: "package.module:function" that calls the learner's function on inputs that are not
+        plain data (a fake clock, a generator): it gets (function, **inputs), runs where the
+        learner's code runs, and returns plain data. It must hold nothing that gives an answer away.
+    expect: for a case with a drive, or whose answer is not the reference's: a function of the
+        same inputs (tensors in float64) that returns what `drive` should return.
+    exact: outputs must be equal to the last bit (formats, schedules, bookkeeping).
+    hidden: held back from the report's details.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    drive: str | None = None
+    expect: Callable[..., Any] | None = None
+    limit: Limit = field(default_factory=Limit)
+    exact: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """One returned value. dtype: a torch dtype, the name of the input whose dtype it takes, or
+    None for a plain Python number, string or nested list."""
+
+    name: str
+    dtype: torch.dtype | str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """Allowed error against float64:  factor * (largest error of the baseline) + floor * eps * max|expected|.
+
+    The baseline is the same computation in PyTorch at the same dtype. eps is that of the
+    output's dtype or of the lowest-precision float input, whichever is larger.
+    """
+
+    factor: float = 2.0
+    floor: float = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forbidden:
+    """Operators whose use defeats the purpose, seen at run time below autograd.
+
+    operators: ATen names without overload, such as "aten._softmax"; a name that ends in * is a prefix.
+    instead: one sentence that says what to write.
+    """
+
+    operators: tuple[str, ...]
+    instead: str
+
+
+SOFTMAX = ("aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.softmax", "aten.log_softmax",
+           "aten.logsumexp", "aten._logsumexp", "aten.logcumsumexp", "aten._logcumsumexp", "aten.logaddexp")
+ATTENTION = ("aten._scaled_dot_product*", "aten.scaled_dot_product_attention", "aten._flash_attention*",
+             "aten._efficient_attention*", "aten._cudnn_attention*", "aten._native_multi_head_attention")
+MATMUL = ("aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.mv", "aten.dot")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A known wrong answer. name: a short slug. sentence: completes "This is what you get when …".
+
+    function: runnable, with the exercise's signature; written in plain PyTorch (it also runs on the judge's side).
+    caught_by: what refuses it: its output, a forbidden operator, an in-place change, or a limit.
+    recognisable: its output differs from those of the other mistakes, so the report can name it.
+    """
+
+    name: str
+    sentence: str
+    function: Callable[..., Any]
+    caught_by: Literal["output", "forbidden", "in_place", "limit"] = "output"
+    recognisable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class XRay:
+    """What the compiler must say about the kernels that one call launches on a GPU that need not be there.
+
+    inputs: builds the arguments (real sizes; contents are not read). needs: any of "mma", "wgmma", "tma".
+    """
+
+    arch: Literal["sm_75", "sm_80", "sm_89", "sm_90"]
+    name: str
+    inputs: Callable[[], Mapping[str, Any]]
+    needs: tuple[str, ...] = ()
+    spills: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A speed to reach: time(peer) / time(exercise) >= at_least, both in one run, cache flushed, fresh inputs.
+
+    peer: name in efflab.gpu.peers, called on the same inputs (mapped by `peer_inputs` if given).
+    gpu: part of the device's name where the bar is judged ("H200"), None for every CUDA GPU;
+        elsewhere the ratio is shown, not judged.
+    flops, bytes: of one call, for TFLOP/s and TB/s and for the physical limit.
+    stretch: a ratio to be proud of.
+    """
+
+    name: str
+    peer: str
+    at_least: float
+    inputs: Callable[[Draw], Mapping[str, Any]]
+    peer_inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    gpu: str | None = None
+    flops: float = 0.0
+    bytes: float = 0.0
+    stretch: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """An exercise whose answer is a Triton kernel: it must be launched, pass the x-rays, and on a GPU the bars."""
+
+    xrays: tuple[XRay, ...] = ()
+    bars: tuple[Bar, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exercise:
+    """One function that a learner writes.
+
+    reference: the same function in float64 PyTorch, written apart from the solution; gets float inputs in float64.
+    baseline: the same computation in PyTorch at the inputs' own dtype; by default the reference on the
+        inputs as they are. Its error sets the tolerance.
+    cases: yields the cases for one seed; values are fresh for each seed.
+    hints: from a nudge to nearly the answer.
+    """
+
+    chapter: str
+    name: str
+    summary: str
+    reference: Callable[..., Any]
+    cases: Callable[[Draw], Iterable[Case]]
+    outputs: tuple[Output, ...]
+    mistakes: tuple[Mistake, ...]
+    hints: tuple[str, ...]
+    points: int
+    minutes: int
+    difficulty: Literal["easy", "medium", "hard"]
+    baseline: Callable[..., Any] | None = None
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    forbidden: Forbidden | None = None
+    kernel: Kernel | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.chapter}.{self.name}"

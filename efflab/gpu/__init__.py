@@ -1,0 +1,1 @@
+"""What this GPU can do, timing, peers, and compiling for GPUs that are not there."""

@@ -1,0 +1,1 @@
+"""Submissions: isolate, run, judge, report."""

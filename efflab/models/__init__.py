@@ -1,0 +1,1 @@
+"""Small real models and texts for the inference and training chapters."""
