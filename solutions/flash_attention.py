@@ -21,7 +21,9 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 
-def check_inputs(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dtypes: tuple[torch.dtype, ...]) -> None:
+def check_inputs(
+    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dtypes: tuple[torch.dtype, ...]
+) -> None:
     """Refuse what does not fit together: what was expected, what came, what to do."""
     shapes = f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.ndim == k.ndim == v.ndim == 4:
@@ -72,7 +74,7 @@ def naive_attention(
     # END SOLUTION
 
 
-# --- 2. The same in tiles: nothing of size Nq x Nk ----------------------------------------------------------------------
+# --- 2. The same in tiles: nothing of size Nq x Nk --------------------------------------------------------------------
 
 def tiled_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None,
@@ -131,7 +133,7 @@ def hbm_traffic(Nq: int, Nk: int, D: int, block_q: int, block_k: int, algorithm:
     # END SOLUTION
 
 
-# --- 4. The kernel ------------------------------------------------------------------------------------------------------
+# --- 4. The kernel ----------------------------------------------------------------------------------------------------
 
 KERNEL_FLOAT = (torch.float16, torch.bfloat16, torch.float32)
 MAX_D = 256
@@ -222,7 +224,10 @@ def flash_attention(
     (B, Hq, Nq, D), Hkv, Nk = q.shape, k.shape[1], k.shape[2]
     scale = D**-0.5 if scale is None else scale
     BLOCK_D = max(16, triton.next_power_of_2(D))                    # tl.dot wants at least 16
-    BLOCK_Q = BLOCK_K = 64 if BLOCK_D * q.element_size() <= 128 else 32     # 64 KiB of a T4's shared memory is enough
+    capability = gpu_capability()
+    BLOCK_Q, BLOCK_K = 64, 64 if D <= 64 else 32
+    if capability and (capability < (8, 0) or q.dtype == torch.float32):
+        BLOCK_Q, BLOCK_K = 32, 16                                   # no tensor cores: wider tiles spill registers
     # BEGIN SOLUTION
     o = torch.empty((B, Hq, Nq, D), dtype=q.dtype, device=q.device)
     lse = torch.empty((B, Hq, Nq), dtype=torch.float32, device=q.device)
@@ -230,14 +235,14 @@ def flash_attention(
     if programs > 0:
         flash_attention_kernel[(programs,)](
             q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride(), Hq, Hkv, Nq, Nk, D, scale,
-            CAUSAL=causal, PRECISION="ieee",                        # float32 stays float32, not TF32
-            BLOCK_Q=BLOCK_Q, BLOCK_K=BLOCK_K, BLOCK_D=BLOCK_D, num_warps=4, num_stages=2,
+            CAUSAL=causal, PRECISION="ieee",                                      # float32 stays float32, not TF32
+            BLOCK_Q=BLOCK_Q, BLOCK_K=BLOCK_K, BLOCK_D=BLOCK_D, num_warps=4 if D <= 128 else 8,
         )
     return o, lse
     # END SOLUTION
 
 
-# --- 5. The kernel, tuned -------------------------------------------------------------------------------------------------
+# --- 5. The kernel, tuned ---------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True, kw_only=True)
 class Tiles:
@@ -253,8 +258,17 @@ class Tiles:
 def tiles_for(capability: tuple[int, int] | None, D: int, dtype: torch.dtype, causal: bool) -> Tiles:
     """Choose tiles for a GPU's compute capability (None: Triton's interpreter), head size and dtype."""
     if capability is None:
-        return Tiles(BLOCK_Q=64, BLOCK_K=64, num_warps=4, num_stages=1)
-    return Tiles(BLOCK_Q=64, BLOCK_K=64, num_warps=4, num_stages=2, use_descriptors=capability == (9, 0))
+        return Tiles(BLOCK_Q=64, BLOCK_K=64, num_warps=4, num_stages=1)             # few steps: each costs 10 ms
+    if capability < (8, 0) or dtype == torch.float32:
+        # No tensor cores for this dot: both factors pass through registers, and wider tiles spill.
+        return Tiles(BLOCK_Q=32, BLOCK_K=16, num_warps=4 if D <= 128 else 8, num_stages=1)
+    if D > 128:
+        return Tiles(BLOCK_Q=64, BLOCK_K=32, num_warps=8, num_stages=2)
+    if capability == (9, 0) and D <= 64:
+        return Tiles(BLOCK_Q=64, BLOCK_K=128, num_warps=4, num_stages=2, use_descriptors=True)
+    if capability == (9, 0):
+        return Tiles(BLOCK_Q=128, BLOCK_K=128, num_warps=8, num_stages=3, use_descriptors=True)
+    return Tiles(BLOCK_Q=128, BLOCK_K=64, num_warps=8, num_stages=3)                # 96 KiB at D = 128: fits sm_89
 
 
 @triton.jit
@@ -264,16 +278,19 @@ def load_rows(
 ):
     """Rows start .. start + ROWS of head (b, h), zero outside: by TMA, or through pointers."""
     if DESCRIPTOR:
-        return source.load([b, h, start, 0]).reshape(ROWS, BLOCK_D)     # fills with zeros past N and D by itself
-    rows = start + tl.arange(0, ROWS).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D).to(tl.int64)
-    head = source + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
-    pointers = head + rows[:, None] * stride_n + dims[None, :] * stride_d
-    if TAIL:
-        return tl.load(pointers, mask=(rows < N)[:, None] & (dims < D)[None, :], other=0.0)
-    if D < BLOCK_D:
-        return tl.load(pointers, mask=(dims < D)[None, :], other=0.0)
-    return tl.load(pointers)                                            # a full tile: nothing to test
+        tile = source.load([b, h, start, 0]).reshape(ROWS, BLOCK_D)     # fills with zeros past N and D by itself
+    else:
+        rows = start + tl.arange(0, ROWS).to(tl.int64)
+        dims = tl.arange(0, BLOCK_D).to(tl.int64)
+        head = source + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+        pointers = head + rows[:, None] * stride_n + dims[None, :] * stride_d
+        if TAIL:
+            tile = tl.load(pointers, mask=(rows < N)[:, None] & (dims < D)[None, :], other=0.0)
+        elif D < BLOCK_D:
+            tile = tl.load(pointers, mask=(dims < D)[None, :], other=0.0)
+        else:
+            tile = tl.load(pointers)                                    # a full tile: nothing to test
+    return tile
 
 
 @triton.jit
@@ -394,12 +411,15 @@ def flash_attention_fast(
     sources = [q, k, v]
     if tiles.use_descriptors:
         boxes = [described(q, tiles.BLOCK_Q, BLOCK_D), *(described(x, tiles.BLOCK_K, BLOCK_D) for x in (k, v))]
-        sources = sources if None in boxes else boxes
+        if None in boxes:                           # a layout that TMA cannot step through: as on an A100
+            tiles = tiles_for((8, 0), D, q.dtype, causal)
+        else:
+            sources = boxes
     programs = triton.cdiv(Nq, tiles.BLOCK_Q) * B * Hq
     flash_attention_fast_kernel[(programs,)](
         *sources, o, lse, *q.stride(), *k.stride(), *v.stride(), B, Hq, Hkv, Nq, Nk, scale * math.log2(math.e),
         D=D, CAUSAL=causal, PRECISION="ieee", BLOCK_Q=tiles.BLOCK_Q, BLOCK_K=tiles.BLOCK_K, BLOCK_D=BLOCK_D,
-        DESCRIPTOR=sources[0] is not q, HEADS_TOGETHER=tiles.heads_together,
+        DESCRIPTOR=tiles.use_descriptors, HEADS_TOGETHER=tiles.heads_together,
         num_warps=tiles.num_warps, num_stages=tiles.num_stages,
     )
     return o, lse
