@@ -16,6 +16,11 @@ from efflab.checking.exercise import (
     Tolerance,
     XRay,
 )
+from efflab.checking.interactive import check, check_function, hint, solution
+from efflab.checking.judge import examine
+from efflab.checking.observe import Observation, observe
+from efflab.checking.report import Report
 
 __all__ = ["ATTENTION", "MATMUL", "SOFTMAX", "Bar", "Case", "Draw", "Exercise", "Forbidden", "Kernel", "Limit",
-           "Mistake", "Output", "Tolerance", "XRay"]
+           "Mistake", "Observation",
+           "Output", "Report", "Tolerance", "XRay", "check", "check_function", "examine", "hint", "observe", "solution"]

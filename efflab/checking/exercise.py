@@ -58,7 +58,7 @@ class Case:
     hidden: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Output:
     """One returned value. dtype: a torch dtype, the name of the input whose dtype it takes, or
     None for a plain Python number, string or nested list."""
