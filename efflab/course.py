@@ -32,7 +32,7 @@ class UnknownExercise(LookupError):
 
 @dataclass(frozen=True)
 class Chapter:
-    """number: position in the course, 0 for the start page. slug: its name everywhere. builds: what the learner makes."""
+    """number: position in the course, 0 for the start page. slug: its name everywhere. builds: what is made."""
 
     number: int
     slug: str

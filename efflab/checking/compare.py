@@ -46,7 +46,8 @@ def structure(value: Any, expected: Any, outputs: tuple[Output, ...], inputs: Ma
     """None when the value has the right form: how many outputs, tensor or number, shape, dtype, device."""
     names = ", ".join(o.name for o in outputs)
     if value is None:
-        return Difference("structure", "the function returned None", (f"It should return {names}. Is the return missing?",))
+        return Difference("structure", "the function returned None",
+                          (f"It should return {names}. Is the return missing?",))
     if len(outputs) > 1 and (not isinstance(value, (tuple, list)) or len(value) != len(outputs)):
         return Difference("structure", f"the function returned {describe(value)}",
                           (f"It should return a tuple of {len(outputs)}: ({names}).",))
@@ -90,9 +91,10 @@ def coarsest_eps(output: torch.Tensor, inputs: Mapping[str, Any]) -> float:
 
 def values(value: Any, expected: Any, baseline: Any, outputs: tuple[Output, ...], tolerance: Tolerance,
            inputs: Mapping[str, Any], exact: bool) -> Difference | None:
-    """None when every output is close enough to the expected one. baseline: the same in PyTorch at the inputs' dtype."""
+    """None when every output is close enough. baseline: the same computation in PyTorch at the inputs' dtype."""
+    got_all, want_all = as_tuple(value, outputs), as_tuple(expected, outputs)
     rough = as_tuple(baseline, outputs) if baseline is not None else (None,) * len(outputs)
-    for output, got, want, base in zip(outputs, as_tuple(value, outputs), as_tuple(expected, outputs), rough, strict=True):
+    for output, got, want, base in zip(outputs, got_all, want_all, rough, strict=True):
         if isinstance(want, torch.Tensor):
             difference = _tensor(output, got, want, base, tolerance, coarsest_eps(got, inputs), exact)
         else:
@@ -130,7 +132,8 @@ def _tensor(output: Output, got: torch.Tensor, want: torch.Tensor, base: torch.T
         limit = f"{allowed:.2g} is allowed: {tolerance.factor:g} times PyTorch's own error at this dtype, plus rounding"
     if not bool(bad.any()):
         return None
-    return Difference("values", _headline(output, result, want, error, bad), (f"limit   {limit}", *_samples(result, want, bad, error)))
+    return Difference("values", _headline(output, result, want, error, bad),
+                      (f"limit   {limit}", *_samples(result, want, bad, error)))
 
 
 def _headline(output: Output, got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, bad: torch.Tensor) -> str:

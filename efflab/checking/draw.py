@@ -41,7 +41,10 @@ class Draw:
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0, dtype: torch.dtype = torch.float32,
                 layout: Layout = "contiguous") -> torch.Tensor:
         """Values from U(low, high)."""
-        return self._laid_out(shape, layout, lambda s: torch.rand(s, generator=self._generator) * (high - low) + low, dtype)
+        def fill(s: tuple[int, ...]) -> torch.Tensor:
+            return torch.rand(s, generator=self._generator) * (high - low) + low
+
+        return self._laid_out(shape, layout, fill, dtype)
 
     def integers(self, *shape: int, low: int = 0, high: int = 10) -> torch.Tensor:
         """int64 values in low, …, high - 1."""

@@ -46,7 +46,7 @@ def check(function: Callable[..., Any], *, seed: int | None = None) -> Callable[
     return course.solution_of(exercise)
 
 
-_replaced: dict[str, Callable[..., Any]] = {}       # exercise id -> the learner's function that the course's stands in for
+_replaced: dict[str, Callable[..., Any]] = {}       # exercise id -> the learner's function that the course's replaced
 
 
 def _learners(exercise: Exercise, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,9 +105,9 @@ def _cannot_check(exercise: Exercise) -> str | None:
     """Why this exercise cannot be checked here, or None."""
     if exercise.kernel is None:
         return None
-    from efflab.gpu import machine
+    from efflab.gpu.machine import interpreter_problem
 
-    return machine.interpreter_problem()
+    return interpreter_problem()
 
 
 def hint(function: Callable[..., Any]) -> None:

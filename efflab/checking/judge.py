@@ -12,7 +12,7 @@ import torch
 from efflab.checking import compare
 from efflab.checking.draw import Draw
 from efflab.checking.exercise import Case, Exercise, Mistake
-from efflab.checking.observe import Observation, call
+from efflab.checking.observe import Observation, Raised, call
 from efflab.checking.report import Problem, Report
 
 RunCase = Callable[[Case], Observation]
@@ -72,7 +72,7 @@ def judge(exercise: Exercise, case: Case, observation: Observation, *, require_l
         return Problem("in_place", case.name, about, f"the function changed its input {', '.join(observation.changed)}",
                        ("Inputs belong to the caller: write results into tensors of your own.",))
     if difference is None and observation.overrun:
-        return Problem("overrun", case.name, about, "something was written past the end of a buffer that the function made",
+        return Problem("overrun", case.name, about, "something was written past the end of a buffer it made",
                        ("Mask the store: the last block usually reaches past the end.",))
     if difference is None:
         difference = compare.values(observation.value, expected, _baseline(exercise, case), exercise.outputs,
@@ -99,8 +99,8 @@ def _cost(exercise: Exercise, case: Case, observation: Observation, about: str, 
         return problem("limit", f"it held {observation.peak_bytes:,} bytes of its own at once; "
                        f"{limit.extra_bytes:,} are allowed here", limit.because)
     if limit.flops is not None and observation.flops > limit.flops:
-        return problem("limit", f"it spent {observation.flops:,} FLOPs in matrix products; {limit.flops:,} are allowed here",
-                       limit.because)
+        return problem("limit", f"it spent {observation.flops:,} FLOPs in matrix products; "
+                       f"{limit.flops:,} are allowed here", limit.because)
     if limit.launches is not None and len(observation.launches) > limit.launches:
         return problem("limit", f"it launched {len(observation.launches)} kernels; {limit.launches} are allowed here",
                        limit.because)
@@ -150,8 +150,7 @@ def _near(observed: Any, wrong: Any, right: Any) -> bool:
         return observed == wrong or (isinstance(observed, float) and isinstance(wrong, (int, float))
                                      and abs(observed - wrong) <= 1e-6 * abs(wrong))
     a, b, c = (t.double().to(observed.device) for t in (observed, wrong, right))
-    if a.shape != b.shape or not torch.equal(a.isnan(), b.isnan()) or not torch.equal(a.isposinf(), b.isposinf()) \
-            or not torch.equal(a.isneginf(), b.isneginf()):
+    if a.shape != b.shape or not all(torch.equal(f(a), f(b)) for f in (torch.isnan, torch.isposinf, torch.isneginf)):
         return False
     finite = a.isfinite()
     apart = (a - b)[finite].abs()
@@ -188,7 +187,7 @@ def case_line(case: Case) -> str:
     return ", ".join(parts)
 
 
-def _error_text(exercise: Exercise, error: Any) -> tuple[str, tuple[str, ...]]:
+def _error_text(exercise: Exercise, error: Raised) -> tuple[str, tuple[str, ...]]:
     if error.stub is not None and error.stub != exercise.name:
         return (f"it calls {error.stub}, which is not written yet", (f"Write {error.stub} first, or use the course's.",))
     if error.kind in ("SyntaxError", "IndentationError"):
@@ -197,11 +196,11 @@ def _error_text(exercise: Exercise, error: Any) -> tuple[str, tuple[str, ...]]:
     advice = _ADVICE.get(error.kind)
     if "interpreter" in error.kind.lower() and advice is None:
         advice = "The kernel failed in Triton's interpreter; the message above is its own."
-    return f"{error.kind}: {error.message}", tuple([*details, *([advice] if advice else [])])
+    return f"{error.kind}: {error.message}", (*details, *([advice] if advice else []))
 
 
 _ADVICE = {
-    "OutOfMemoryError": "The GPU ran out of memory. What this call held has been freed; use smaller tiles or fewer copies.",
+    "OutOfMemoryError": "The GPU ran out of memory. What this call held has been freed; use fewer or smaller copies.",
     "MemoryError": "It asked for more memory than this machine has.",
     "Timeout": "Does a loop end? An index that is never advanced is the usual cause.",
     "CompilationError": "The kernel does not compile; the message above is the compiler's.",

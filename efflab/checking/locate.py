@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 
 _TILES = (16, 32, 64, 128)
@@ -41,7 +43,7 @@ def _along(bad: torch.Tensor, axis: int) -> str | None:
         return f"{name}: only from index {at[0]} on" + _tile(at[0])
     if at == list(range(at[-1] + 1)):
         return f"{name}: only up to index {at[-1]}" + _tile(at[-1] + 1)
-    steps = {b - a for a, b in zip(at, at[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(at)}
     if len(steps) == 1 and len(at) > 2:
         return f"{name}: every index that is {at[0] % min(steps)} modulo {min(steps)}"
     for tile in _TILES:

@@ -124,7 +124,7 @@ def _raised(exception: BaseException) -> Raised:
     while inner.__cause__ is not None and not isinstance(inner, NotImplementedError):
         inner = inner.__cause__
     frames = _frames(exception.__traceback__) + (_frames(inner.__traceback__) if inner is not exception else [])
-    own = [f for f in frames if not f[0].startswith(_OURS) and "site-packages" not in f[0] and "/lib/python" not in f[0]]
+    own = [f for f in frames if not (f[0].startswith(_OURS) or "site-packages" in f[0] or "/lib/python" in f[0])]
     filename, line, name = own[-1] if own else ("", 0, "")
     code = linecache.getline(filename, line).strip()
     where = f"{name}, line {line}: {code}" if code else (f"{name}, line {line}" if name else "")

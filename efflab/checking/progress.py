@@ -104,7 +104,8 @@ def import_from(file: Path) -> int:
         raise ProgressError(f"{file} is not a progress file made by `efflab progress export`: {error}") from error
     with _locked():
         entries = load()
-        better = {k: v for k, v in theirs.items() if float(v.get("best", 0)) > float(entries.get(k, {}).get("best", -1))}
+        better = {name: entry for name, entry in theirs.items()
+                  if float(entry.get("best", 0)) > float(entries.get(name, {}).get("best", -1))}
         _write(entries | better)
     return len(better)
 
