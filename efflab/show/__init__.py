@@ -7,7 +7,8 @@
     quiz(question, choices, answer, why)     one question whose answers explain themselves
     predict(question, unit, answer, explain) an estimate first, then the truth
 
-Colours (Okabe-Ito, told apart by colour-blind eyes): BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, INK, GREY, PALE.
+Colours (Okabe-Ito, told apart by colour-blind eyes): BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW; INK for
+text and lines, GREY for what matters less, PALE for areas behind text.
 Nothing here imports matplotlib or ipywidgets before it is needed.
 """
 
