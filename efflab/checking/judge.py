@@ -189,7 +189,7 @@ def case_line(case: Case) -> str:
 
 def _error_text(exercise: Exercise, error: Raised) -> tuple[str, tuple[str, ...]]:
     if error.stub is not None and error.stub != exercise.name:
-        return (f"it calls {error.stub}, which is not written yet", (f"Write {error.stub} first, or use the course's.",))
+        return f"it calls {error.stub}, which is not written yet", (f"Write {error.stub} first, or use the course's.",)
     if error.kind in ("SyntaxError", "IndentationError"):
         return (f"{error.kind}: {error.message}", (error.where,) if error.where else ())
     details = [f"in {error.where}"] if error.where else []
