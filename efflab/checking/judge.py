@@ -28,24 +28,24 @@ def examine(exercise: Exercise, run_case: RunCase, *, seed: int, device: str | t
     """
     start, failed_at = time.perf_counter(), None
     failing: list[tuple[Case, Observation, Problem]] = []
-    passed = 0
+    right: list[Case] = []
     for case in exercise.cases(Draw(seed, device)):
         observation = run_case(case)
         if _not_attempted(exercise, observation):
             return Report.of(exercise, "not_attempted", seed=seed, seconds=time.perf_counter() - start)
         problem = judge(exercise, case, observation, require_launch=require_launch)
         if problem is None:
-            passed += 1
+            right.append(case)
         else:
             failing.append((case, observation, problem))
             failed_at = failed_at or time.perf_counter()
             if problem.kind == "error" or time.perf_counter() - failed_at > _AFTER_FAILURE_SECONDS:
                 break
     problems = [p for _, _, p in failing]
-    mistake = diagnose(exercise, [(c, o) for c, o, p in failing if p.kind == "values"])
+    mistake = diagnose(exercise, [(c, o) for c, o, p in failing if p.kind == "values"], right)
     if not failing and further is not None:
         problems = further()
-    return Report.of(exercise, _outcome(problems), seed=seed, seconds=time.perf_counter() - start, passed=passed,
+    return Report.of(exercise, _outcome(problems), seed=seed, seconds=time.perf_counter() - start, passed=len(right),
                      problems=problems, mistake=mistake)
 
 
@@ -125,14 +125,25 @@ def _baseline(exercise: Exercise, case: Case) -> Any:
     return (exercise.baseline or exercise.reference)(**case.inputs)
 
 
-def diagnose(exercise: Exercise, failing: list[tuple[Case, Observation]]) -> Mistake | None:
-    """The known mistake whose outputs equal the learner's on most of the failing cases, if any does on the first."""
+def diagnose(exercise: Exercise, failing: list[tuple[Case, Observation]], right: list[Case]) -> Mistake | None:
+    """The known mistake that explains the most: equal outputs where the learner fails, right ones where they do not."""
     best: tuple[int, Mistake] | None = None
     for mistake in exercise.mistakes:
-        matches = [_same_as(exercise, mistake, case, observation) for case, observation in failing[:4]]
-        if matches and matches[0] and (best is None or sum(matches) > best[0]):
-            best = (sum(matches), mistake)
+        if not failing or not _same_as(exercise, mistake, *failing[0]):
+            continue
+        score = sum(_same_as(exercise, mistake, case, observation) for case, observation in failing[1:4])
+        score += sum(_right_on(exercise, mistake, case) for case in right)
+        if best is None or score > best[0]:
+            best = (score, mistake)
     return best[1] if best else None
+
+
+def _right_on(exercise: Exercise, mistake: Mistake, case: Case) -> bool:
+    """Whether the mistake gives the right answer on this case."""
+    with contextlib.suppress(Exception):
+        observation = Observation(value=call(mistake.function, copied(case.inputs), case.drive))
+        return judge(exercise, case, observation, require_launch=False) is None
+    return False
 
 
 def _same_as(exercise: Exercise, mistake: Mistake, case: Case, observation: Observation) -> bool:
