@@ -1,10 +1,13 @@
-"""The map of the course with the learner's progress, and the picture of what a check does."""
+"""The map of the course with the learner's progress, and a first widget on the learner's own function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from efflab import course
+import torch
+
+from efflab import course, show
 from efflab.checking import progress
 
 
@@ -15,18 +18,14 @@ def course_map() -> Any:
     return Map.of(course.CHAPTERS, progress.load())
 
 
-def explore_rms(rms: Any) -> Any:
-    """Two sliders, the size and the offset of random values, and what the learner's own rms says about them."""
-    import ipywidgets
-    import torch
+def explore_rms(rms: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Two sliders, scale and shift of random values, and what the learner's own rms says about them."""
 
-    from efflab import show
+    def update(scale: int, shift: int) -> None:
+        x = torch.randn(1000, generator=torch.Generator().manual_seed(0)) * scale + shift      # (1000,)
+        measured, ideal = rms(x).item(), (scale**2 + shift**2) ** 0.5
+        print(f"1,000 values from N({shift}, {scale}²)")
+        print(f"  your rms              {measured:6.3f}")
+        print(f"  √(scale² + shift²)    {ideal:6.3f}")
 
-    def update(scale: float, shift: float) -> None:
-        x = torch.randn(1000, generator=torch.Generator().manual_seed(0)) * scale + shift
-        print(f"values {scale:.1f} * N(0, 1) + {shift:.1f}")
-        print(f"your rms             {rms(x).item():8.4f}")
-        print(f"sqrt(scale² + shift²) {(scale**2 + shift**2) ** 0.5:7.4f}   what 1,000 values should come close to")
-
-    return show.controls(update, scale=ipywidgets.FloatSlider(value=1.0, min=0.1, max=5.0, step=0.1, description="scale"),
-                         shift=ipywidgets.FloatSlider(value=0.0, min=-5.0, max=5.0, step=0.5, description="shift"))
+    show.controls(update, scale=show.slider(1, 5, 1, label="scale"), shift=show.slider(-5, 5, 0, label="shift"))
