@@ -1,0 +1,1 @@
+"""Chapter 01: arithmetic intensity, the roofline, and measuring without fooling yourself."""
