@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import efflab  # noqa: F401  (chooses the interpreter before triton is imported)
 import pytest
 import torch
 import triton
 import triton.language as tl
+
+import efflab  # noqa: F401  (chooses the interpreter before triton is imported)
 from efflab.checking.guard import BAND, guard
 from efflab.checking.observe import observe
 from efflab.checking.watch import Watch

@@ -26,7 +26,7 @@ rms = check(rms)
 """
 
 
-@pytest.fixture()
+@pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, object]]:
     from jupyter_client.manager import KernelManager
 
@@ -48,7 +48,8 @@ def _run(client: object, code: str) -> str:
 
     def collect(message: dict) -> None:      # type: ignore[type-arg]
         content = message["content"]
-        shown.append(content.get("text", "") or content.get("data", {}).get("text/plain", "") or content.get("ename", ""))
+        plain = content.get("data", {}).get("text/plain", "")
+        shown.append(content.get("text", "") or plain or content.get("ename", ""))
 
     client.execute_interactive(code, timeout=120, output_hook=collect)      # type: ignore[attr-defined]
     return "\n".join(shown)
@@ -75,8 +76,8 @@ import triton, triton.language as tl
 import efflab
 efflab.begin("start_here")
 from efflab.checking import Exercise, Kernel, Output, check_function
-exercise = Exercise(chapter="t", name="f", summary="S.", reference=lambda x: x, cases=lambda d: (), outputs=(Output("y"),),
-                    hints=(), points=1, minutes=1, difficulty="easy", mistakes=(), kernel=Kernel())
+exercise = Exercise(chapter="t", name="f", summary="S.", reference=lambda x: x, cases=lambda d: (),
+                    outputs=(Output("y"),), hints=(), points=1, minutes=1, difficulty="easy", mistakes=(), kernel=Kernel())
 print(check_function(exercise, lambda x: x))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from efflab.checking import Case, Draw, Exercise, Forbidden, Limit, Mistake, Output, check_function
 from efflab.checking.exercise import SOFTMAX
 
@@ -118,10 +119,12 @@ def test_an_error_of_one_part_in_a_thousand_is_refused_in_float32() -> None:
 
 def test_limits_are_judged_after_the_values() -> None:
     def limited(draw: Draw) -> Iterator[Case]:
-        yield Case(name="big", inputs={"x": draw.normal(8, 1000)}, limit=Limit(extra_bytes=1000, because="Go in blocks."))
+        yield Case(name="big", inputs={"x": draw.normal(8, 1000)},
+                   limit=Limit(extra_bytes=1000, because="Go in blocks."))
 
     exercise = Exercise(chapter="t", name="f", summary="S.", reference=lambda x: x.sum(), cases=limited,
-                        outputs=(Output("y", "x"),), hints=("a", "b"), points=1, minutes=1, difficulty="easy", mistakes=())
+                        outputs=(Output("y", "x"),), hints=("a", "b"), points=1, minutes=1, difficulty="easy",
+                        mistakes=())
     assert "Go in blocks." in str(check_function(exercise, lambda x: (x * 1).sum(), seed=0))
     assert check_function(exercise, lambda x: x.sum(), seed=0).outcome == "passed"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from efflab.checking import progress
 from efflab.checking.commands import progress as command
 from efflab.checking.report import Report

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
 import torch
-from efflab.checking.wire import WireError, decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from efflab.checking.wire import WireError, decode, encode
 
 plain = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
                      lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
@@ -24,10 +26,8 @@ def test_plain_data_survives(value: object) -> None:
 @given(st.binary(max_size=200))
 @settings(max_examples=300, deadline=None)
 def test_garbage_is_refused_or_plain(data: bytes) -> None:
-    try:
+    with contextlib.suppress(WireError):
         decode(data)
-    except WireError:
-        pass
 
 
 @pytest.mark.parametrize("t", [
@@ -57,6 +57,7 @@ def test_what_is_not_plain_is_refused(value: object) -> None:
 
 def test_forged_sizes_are_refused() -> None:
     good = encode(torch.randn(4))
-    for forged in (good[:-1], good.replace(b"[4]", b"[9]"), good.replace(b"[1]", b"[99999999999]"), b"", b"\xff\xff\xff\xff"):
+    bigger = good.replace(b"[4]", b"[9]")
+    for forged in (good[:-1], bigger, good.replace(b"[1]", b"[99999999999]"), b"", b"\xff\xff\xff\xff"):
         with pytest.raises(WireError):
             decode(forged)
