@@ -7,9 +7,9 @@ import importlib
 import click
 
 COMMANDS: dict[str, str] = {
-    "lab": "efflab.workspace:lab",
-    "start": "efflab.workspace:start",
-    "reset": "efflab.workspace:reset",
+    "lab": "efflab.workspace.commands:lab",
+    "start": "efflab.workspace.commands:start",
+    "reset": "efflab.workspace.commands:reset",
     "check": "efflab.grade.commands:check",
     "progress": "efflab.checking.commands:progress",
     "doctor": "efflab.gpu.commands:doctor",
