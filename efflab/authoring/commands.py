@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -31,6 +32,21 @@ def build(chapters: tuple[str, ...], only_check: bool) -> None:
     for path in changed:
         click.echo(f"wrote {course.shown(path)}")
     click.echo(f"{len(chosen)} chapters built, {len(changed)} files changed.")
+
+
+@click.command()
+@click.argument("chapters", nargs=-1, required=True, metavar="CHAPTER...")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder for the notebooks [default: solutions/executed].")
+@click.option("--timeout", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for one cell.")
+def execute(chapters: tuple[str, ...], out: Path | None, timeout: float) -> None:
+    """Run built lessons with the solutions filled in and keep their outputs.
+
+    Do it on a GPU for the notebooks in the repository. Nothing is overwritten by a run that fails.
+    """
+    from efflab.authoring.execute import main
+
+    sys.exit(main(list(chapters), out, timeout))
 
 
 def _check(course: Course, chosen: list[ChapterFacts], *, everything: bool) -> NoReturn:
