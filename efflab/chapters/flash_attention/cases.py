@@ -1,0 +1,161 @@
+"""The inputs that a wrong answer to chapter 04 does not survive: sizes that fit no tile, strides, masks, magnitudes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from efflab.checking import Case, Draw, Limit
+
+Inputs = dict[str, Any]
+
+
+def qkv(draw: Draw, *, B: int = 1, heads: tuple[int, int] = (1, 1), N: tuple[int, int] = (17, 17), D: int = 16,
+        dtype: torch.dtype = torch.float32, layouts: tuple[Any, Any, Any] = ("contiguous",) * 3,
+        **more: Any) -> Inputs:
+    """q, k, v and the arguments in `more`. Means differ from zero, so that padding and left-out keys show."""
+    (Hq, Hkv), (Nq, Nk) = heads, N
+    q = draw.normal(B, Hq, Nq, D, dtype=dtype, layout=layouts[0])
+    k = draw.normal(B, Hkv, Nk, D, dtype=dtype, shift=0.3, layout=layouts[1])
+    v = draw.normal(B, Hkv, Nk, D, dtype=dtype, shift=1.0, layout=layouts[2])
+    return {"q": q, "k": k, "v": v, **more}
+
+
+def sloped(draw: Draw, low: float, high: float, *, N: tuple[int, int], D: int = 16, heads: tuple[int, int] = (1, 1),
+           **more: Any) -> Inputs:
+    """Scores that run from about `low` at the first key to about `high` at the last one."""
+    inputs = qkv(draw, heads=heads, N=N, D=D, **more)
+    inputs["q"] = inputs["q"] * 0.1 + 1.0
+    slope = torch.linspace(low, high, N[1], device=draw.device)[:, None] * D**-0.5
+    inputs["k"] = (inputs["k"] - 0.3) * 0.5 + slope
+    return inputs
+
+
+def spread_out(t: torch.Tensor, axis: int) -> torch.Tensor:
+    """The same values, 2**30 elements apart along an axis: offsets pass 2**31. Pages in between are never touched."""
+    strides = list(torch.empty(t.shape, device="meta").stride())
+    strides[axis] = 1 << 30
+    span = 1 + sum((n - 1) * s for n, s in zip(t.shape, strides, strict=True))
+    return torch.empty(span, dtype=t.dtype, device=t.device).as_strided(t.shape, strides).copy_(t)
+
+
+def naive_cases(draw: Draw) -> Iterator[Case]:
+    yield Case(name="one query, one key", inputs=qkv(draw, N=(1, 1)))
+    yield Case(name="17 tokens, two heads", inputs=qkv(draw, heads=(2, 2)))
+    yield Case(name="a scale of its own", inputs=qkv(draw, B=2, N=(5, 9), scale=0.35))
+    yield Case(name="causal, square", inputs=qkv(draw, N=(17, 17), D=48, causal=True))
+    yield Case(name="causal, fewer queries than keys", inputs=qkv(draw, heads=(2, 2), N=(17, 50), causal=True))
+    yield Case(name="causal, more queries than keys", inputs=qkv(draw, heads=(2, 2), N=(50, 17), causal=True))
+    yield Case(name="four query heads on two", inputs=qkv(draw, B=2, heads=(4, 2), N=(6, 10), D=32))
+    yield Case(name="six query heads on two, causal", inputs=qkv(draw, heads=(6, 2), N=(12, 20), D=80, causal=True))
+    yield Case(name="scores of several hundred", inputs=sloped(draw, -300.0, 300.0, N=(9, 40)))
+    layouts = ("transposed", "sliced", "expanded")
+    yield Case(name="float16, awkward strides", inputs=qkv(draw, B=2, heads=(3, 3), N=(20, 33), dtype=torch.float16,
+                                                           layouts=layouts))
+    if torch.bfloat16 in draw.float_dtypes:
+        yield Case(name="bfloat16", inputs=qkv(draw, heads=(4, 1), N=(50, 64), D=64, dtype=torch.bfloat16))
+
+
+def tiled_cases(draw: Draw) -> Iterator[Case]:
+    def case(name: str, inputs: Inputs, block_q: int, block_k: int, limit: Limit | None = None) -> Case:
+        return Case(name=name, inputs={**inputs, "block_q": block_q, "block_k": block_k}, limit=limit or Limit())
+
+    yield case("tiles of one", qkv(draw, heads=(2, 2), N=(3, 5)), 1, 1)
+    yield case("tiles larger than N", qkv(draw, N=(17, 17), scale=0.35), 64, 128)
+    yield case("a ragged last tile of keys", qkv(draw, heads=(2, 2), N=(17, 50), D=48), 16, 32)
+    yield case("scores that rise along the keys", sloped(draw, -20.0, 20.0, N=(20, 64)), 16, 16)
+    yield case("the same in falling order", sloped(draw, 20.0, -20.0, N=(20, 64)), 16, 16)
+    yield case("scores far below zero", sloped(draw, -300.0, -200.0, N=(20, 40)), 8, 16)
+    yield case("causal, square", qkv(draw, N=(50, 50), causal=True), 16, 8)
+    yield case("causal, fewer queries than keys", qkv(draw, N=(17, 50), causal=True), 8, 16)
+    yield case("causal, more queries than keys", qkv(draw, N=(50, 17), causal=True), 16, 8)
+    yield case("four query heads on two", qkv(draw, B=2, heads=(4, 2), N=(6, 10), D=32), 4, 4)
+    yield case("six query heads on two, causal", qkv(draw, heads=(6, 2), N=(12, 20), D=80, causal=True), 5, 7)
+    layouts = ("transposed", "sliced", "expanded")
+    yield case("float16, awkward strides",
+               qkv(draw, B=2, heads=(3, 3), N=(20, 33), dtype=torch.float16, layouts=layouts), 8, 16)
+    yield case("float16 sums beyond 65,504", heavy_sums(draw, Nk=400), 16, 64)
+    if torch.bfloat16 in draw.float_dtypes:
+        yield case("bfloat16", qkv(draw, heads=(4, 1), N=(50, 64), D=64, dtype=torch.bfloat16), 16, 16)
+    yield case("memory: many queries and keys", qkv(draw, N=(1024, 1024)), 64, 64, memory_limit(1024, 1024, 16, 64, 64))
+    yield case("memory: one tile of queries", qkv(draw, N=(64, 8192), D=4), 64, 64, memory_limit(64, 8192, 4, 64, 64))
+    visible = 4 * 32 * 32 * 16 * (8 * 9 // 2)                               # FLOPs of the tiles that some row sees
+    yield case("work: hidden tiles are skipped", qkv(draw, N=(256, 256), causal=True), 32, 32,
+               Limit(flops=visible, because="Under the causal mask nearly half of the tiles are hidden from every row; "
+                                            "end the loop over keys where the tile's last row stops seeing."))
+
+
+def heavy_sums(draw: Draw, Nk: int) -> Inputs:
+    """Nearly equal weights on values near 400: the sum before the division passes float16's largest number."""
+    inputs = qkv(draw, N=(5, Nk), dtype=torch.float16)
+    inputs["q"] = inputs["q"] * 0.1
+    inputs["v"] = inputs["v"] + 400.0
+    return inputs
+
+
+def memory_limit(Nq: int, Nk: int, D: int, block_q: int, block_k: int) -> Limit:
+    """One head in float32: the outputs, three copies of the inputs at most, and a dozen tiles of each kind."""
+    outputs = Nq * D + Nq
+    copies = 3 * (Nq + 2 * Nk) * D // 2
+    tiles = 12 * (block_q * block_k + (block_q + 2 * block_k) * D)
+    return Limit(extra_bytes=4 * (outputs + copies + tiles),
+                 because=f"A score matrix, or whole rows of one, would take {4 * Nq * Nk:,} bytes. Only tiles of "
+                         "block_q x block_k may exist at a time; the mask is one of them.")
+
+
+def traffic_cases(draw: Draw) -> Iterator[Case]:
+    def case(name: str, algorithm: str, Nq: int, Nk: int, D: int, block_q: int, block_k: int) -> Case:
+        return Case(name=f"{algorithm}, {name}", exact=True, inputs={
+            "Nq": Nq, "Nk": Nk, "D": D, "block_q": block_q, "block_k": block_k, "algorithm": algorithm})
+
+    for algorithm in ("naive", "fa1", "fa2"):
+        yield case("whole tiles", algorithm, 512, 512, 64, 64, 128)
+        yield case("ragged tiles", algorithm, draw.integer(130, 190), draw.integer(200, 250), 48, 64, 96)
+        yield case("tiles larger than N", algorithm, 17, 50, 16, 64, 64)
+        yield case("one query", algorithm, 1, draw.integer(1000, 2000), 128, 64, 32)
+        yield case("a long context", algorithm, 131072, 131072, 128, 128, 64)
+
+
+def kernel_cases(draw: Draw) -> Iterator[Case]:
+    """For both kernels. In the interpreter a tile of 64 x 64 takes milliseconds, so each case is a few dozen tiles."""
+    half = torch.float16
+    yield Case(name="one query, one key", inputs=qkv(draw, N=(1, 1)))
+    yield Case(name="17 tokens, two heads", inputs=qkv(draw, B=2, heads=(2, 2)))
+    yield Case(name="full tiles, D = 128", inputs=qkv(draw, N=(64, 128), D=128, scale=0.05))
+    yield Case(name="k stored transposed", inputs=qkv(
+        draw, heads=(2, 2), N=(20, 64), D=32, layouts=("contiguous", "transposed", "contiguous")))
+    yield Case(name="a ragged last tile of keys", inputs=qkv(draw, heads=(2, 2), N=(50, 130), D=48))
+    yield Case(name="scores that rise along the keys", inputs=sloped(draw, -20.0, 20.0, N=(17, 130)))
+    yield Case(name="the same in falling order", inputs=sloped(draw, 20.0, -20.0, N=(17, 130)))
+    yield Case(name="scores far below zero", inputs=sloped(draw, -300.0, -200.0, N=(17, 130)))
+    yield Case(name="causal, square", inputs=qkv(draw, N=(130, 130), D=64, dtype=half, causal=True))
+    yield Case(name="causal, fewer queries than keys", inputs=qkv(draw, N=(64, 150), causal=True))
+    yield Case(name="causal, more queries than keys", inputs=qkv(draw, N=(150, 50), causal=True))
+    yield Case(name="causal, one query", inputs=qkv(draw, heads=(2, 1), N=(1, 130), dtype=half, causal=True))
+    yield Case(name="four query heads on two", inputs=qkv(draw, B=2, heads=(4, 2), N=(17, 17), D=32))
+    yield Case(name="six query heads on two, causal", inputs=qkv(draw, heads=(6, 2), N=(17, 50), D=80, causal=True))
+    yield Case(name="four query heads on one, shared by the batch", inputs=qkv(
+        draw, B=2, heads=(4, 1), N=(17, 64), dtype=half, layouts=("transposed", "expanded", "expanded")))
+    yield Case(name="rows inside longer rows, odd addresses", inputs=qkv(
+        draw, B=2, heads=(3, 3), N=(33, 20), D=16, dtype=half, layouts=("sliced", "offset", "sliced")))
+    yield Case(name="float16 sums beyond 65,504", inputs=heavy_sums(draw, Nk=400))
+    far = qkv(draw, N=(5, 3), dtype=half)
+    yield Case(name="keys more than 2**31 elements apart", inputs={**far, "k": spread_out(far["k"], axis=2)})
+    far = qkv(draw, heads=(3, 3), N=(5, 3), dtype=half)
+    yield Case(name="heads more than 2**31 elements apart", inputs={**far, "v": spread_out(far["v"], axis=1)})
+    if draw.on_gpu:
+        yield from gpu_cases(draw)
+
+
+def gpu_cases(draw: Draw) -> Iterator[Case]:
+    """Larger ones, in every dtype that the GPU has."""
+    for dtype in draw.float_dtypes:
+        name = str(dtype).removeprefix("torch.")
+        for D in (64, 128):
+            inputs = qkv(draw, B=2, heads=(8, 2), N=(1000, 1500), D=D, dtype=dtype)
+            yield Case(name=f"{name}, D = {D}", inputs=inputs)
+            yield Case(name=f"{name}, D = {D}, causal", inputs={**inputs, "causal": True})
+        inputs = qkv(draw, heads=(4, 4), N=(1024, 1024), D=64, dtype=dtype, causal=True)
+        yield Case(name=f"{name}, whole tiles, causal", inputs=inputs)
