@@ -33,12 +33,15 @@ def encode(value: Any) -> bytes:
     return struct.pack("<I", len(header)) + header + b"".join(blobs)
 
 
-def decode(data: bytes, device: str | torch.device = "cpu") -> Any:
-    """Bytes to the value, tensors on `device`. Raises WireError on anything malformed."""
+def decode(data: bytes, device: str | torch.device = "cpu", *, dense: bool = False) -> Any:
+    """Bytes to the value, tensors on `device`. Raises WireError on anything malformed.
+
+    dense: refuse tensors with gaps or repeated elements, so that no more memory is taken than there are bytes.
+    """
     try:
         (size,) = struct.unpack_from("<I", data)
         header = json.loads(bytes(data[4:4 + size]))
-        return _unpack(header, _Reader(memoryview(data)[4 + size:]), torch.device(device), 0)
+        return _unpack(header, _Reader(memoryview(data)[4 + size:], dense), torch.device(device), 0)
     except WireError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, struct.error, RecursionError, RuntimeError,
@@ -76,8 +79,9 @@ def _pack_tensor(t: torch.Tensor, blobs: list[bytes]) -> dict[str, Any]:
 
 
 class _Reader:
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, dense: bool) -> None:
         self._data = data
+        self.dense = dense
         self._at = 0
 
     def take(self, n: int) -> memoryview:
@@ -118,6 +122,8 @@ def _unpack_tensor(body: Any, reader: _Reader, device: torch.device) -> torch.Te
     if any(n < 0 for n in shape) or any(s < 0 for s in strides) or len(shape) != len(strides) or not 0 <= offset < 16:
         raise WireError("a tensor's shape or strides make no sense")
     count = math.prod(shape)
+    if reader.dense and offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) > max(count, 1) + 15:
+        raise WireError("a tensor's elements do not lie side by side")
     raw = reader.take(count * dtype.itemsize)
     flat = torch.frombuffer(bytearray(raw), dtype=dtype) if count else torch.empty(0, dtype=dtype)
     dense = flat.reshape(shape)

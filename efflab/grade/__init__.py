@@ -1,1 +1,1 @@
-"""Submissions: isolate, run, judge, report."""
+"""Grading: the judge in one process, each submission in another that knows no answers."""
