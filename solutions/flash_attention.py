@@ -208,11 +208,12 @@ def flash_attention_kernel(
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
         m = m_new
 
-    # One division at the end. An empty row has l = 0: divide by 1 and its output stays 0.
-    o = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+    # One division at the end. An empty row has l = 0 and m = -inf: with l = 1 it gives o = 0 and lse = -inf.
+    l = tl.where(l == 0.0, 1.0, l)
+    o = acc / l[:, None]
     o_ptrs = o_ptr + (b_h * Nq + rows[:, None]) * D + dims[None, :]
     tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
-    tl.store(lse_ptr + b_h * Nq + rows, m + tl.log(l), mask=rows < Nq)      # empty row: -inf + log(0) = -inf
+    tl.store(lse_ptr + b_h * Nq + rows, m + tl.log(l), mask=rows < Nq)
     # END SOLUTION
 
 
@@ -374,7 +375,8 @@ def flash_attention_fast_kernel(
 
     # One division at the end; an empty row has l = 0 and m = -inf. m counts in powers of two: ln 2 turns it back.
     dims = tl.arange(0, BLOCK_D)
-    o = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+    l = tl.where(l == 0.0, 1.0, l)
+    o = acc / l[:, None]
     o_ptrs = o_ptr + (b_h.to(tl.int64) * Nq + rows[:, None]) * D + dims[None, :]
     tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
     lse = m * 0.6931471805599453 + tl.log(l)
