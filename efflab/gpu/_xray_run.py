@@ -1,0 +1,181 @@
+"""Runs the x-ray's worker processes: at most two at a time, with a time limit, results kept on disk.
+
+A job is one (target, inputs) for one function of one source text. Its key is a hash of everything that
+decides the answer, so that a second look is free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import efflab
+from efflab.gpu import _specs
+from efflab.gpu.machine import triton_version
+
+VERSION = 1                 # of the stored answers: raise it when the worker tells more, or something else
+MAX_PROCESSES = 2
+SECONDS_PER_JOB = 90
+Wrap = Callable[[list[str], Path], list[str]]       # (command, folder it writes to) -> command, for sandboxes
+
+
+class XRayUnavailable(RuntimeError):
+    """Kernels cannot be compiled here; the message says what is missing."""
+
+
+def tools() -> dict[str, str]:
+    """Paths of cuobjdump and nvdisasm: in Triton's wheel, or on PATH. Raises XRayUnavailable."""
+    import importlib.util
+    import shutil
+
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        raise XRayUnavailable("the x-ray needs Triton, which is not installed here")
+    folder = Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
+    found = {}
+    for tool in ("cuobjdump", "nvdisasm"):
+        path = folder / tool if (folder / tool).is_file() else shutil.which(tool)
+        if path is None:
+            raise XRayUnavailable(f"the x-ray needs {tool}, which is neither in Triton's wheel nor on PATH")
+        found[tool] = str(path)
+    return found
+
+
+def cache_folder() -> Path:
+    """Where answers are kept: $XDG_CACHE_HOME/efflab/xray, by default in ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "efflab" / "xray"
+
+
+def jobs_for(source: str, function: str, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """One job for each (arch, inputs): {"arch", "inputs", "key"}."""
+    import torch
+
+    common = json.dumps([VERSION, source, function, triton_version(), torch.__version__, _solutions_text(source)])
+    jobs = []
+    for arch, inputs in wanted:
+        described = [[name, _specs.describe(value)] for name, value in inputs.items()]
+        text = json.dumps([common, arch, described])
+        jobs.append({"arch": arch, "inputs": described, "key": hashlib.sha256(text.encode()).hexdigest()})
+    return jobs
+
+
+def _solutions_text(source: str) -> str:
+    if "solutions" not in source:
+        return ""
+    folder = Path(efflab.__file__).resolve().parents[1] / "solutions"
+    return "".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.py")))
+
+
+def answers(source: str, function: str, jobs: list[dict[str, Any]], *, filename: str | None = None,
+            wrap: Wrap | None = None, cached: bool = True) -> dict[str, dict[str, Any]]:
+    """By each job's key: {"kernels": [...], "error": None or text}."""
+    done = {job["key"]: known for job in jobs if cached and (known := _load(job["key"])) is not None}
+    left = [job for job in {j["key"]: j for j in jobs}.values() if job["key"] not in done]
+    shares = [share for share in (left[i::MAX_PROCESSES] for i in range(MAX_PROCESSES)) if share]
+    with ThreadPoolExecutor(MAX_PROCESSES) as pool:
+        for result in pool.map(lambda share: _work_through(source, function, share, filename, wrap), shares):
+            done |= result
+    return done
+
+
+def _work_through(source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
+                  wrap: Wrap | None) -> dict[str, dict[str, Any]]:
+    """Answer all jobs; after a crash or a timeout, name it in the job it hit and go on with the next one."""
+    done: dict[str, dict[str, Any]] = {}
+    while left := [job for job in jobs if job["key"] not in done]:
+        fresh, failure = _one_process(source, function, left, filename, wrap)
+        for key, answer in fresh.items():
+            _store(key, answer)
+        done |= fresh
+        if failure is not None and (hit := next((job for job in left if job["key"] not in done), None)):
+            done[hit["key"]] = {"kernels": [], "error": failure}
+    return done
+
+
+def _one_process(source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
+                 wrap: Wrap | None) -> tuple[dict[str, dict[str, Any]], str | None]:
+    with tempfile.TemporaryDirectory(prefix="efflab_xray_") as name:
+        folder = Path(name)
+        log, out = folder / "log", folder / "out"
+        subject = folder / "subject.py"
+        subject.write_text(source, encoding="utf-8")
+        request = {"source": source, "filename": filename or str(subject), "function": function, "jobs": jobs,
+                   "tools": tools(), "path": [p for p in sys.path if p], "log": str(log), "out": str(out)}
+        command = [sys.executable, "-m", "efflab.gpu._xray_worker"]
+        failure = _run(wrap(command, folder) if wrap else command, json.dumps(request), folder)
+        lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+        told = {entry.pop("key"): entry for entry in map(json.loads, lines)}
+        if len(told) < len(jobs) and failure is None:
+            failure = "the compiling process ended early"
+        if failure and log.exists():
+            tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            failure += f": {tail[-1][:300]}" if tail else ""
+        return told, failure
+
+
+def _run(command: list[str], request: str, folder: Path) -> str | None:
+    """Run the worker; None when it ended well, else what happened to it. Each job has its own time limit."""
+    here = str(Path(efflab.__file__).resolve().parents[1])
+    paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
+    environment |= {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "", "TRITON_CACHE_DIR": str(folder / "triton")}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True, env=environment, start_new_session=True)
+    try:
+        errors = _until_stuck(process, request, folder / "out")
+    finally:
+        if process.poll() is None:          # also when the notebook's interrupt button was pressed
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if errors is None:
+        return (f"compiling took longer than {SECONDS_PER_JOB} s and was stopped: large tiles that the target "
+                "multiplies without tensor cores, or a loop that never ends, do that")
+    if process.returncode < 0:
+        return f"the compiler crashed ({signal.Signals(-process.returncode).name})"
+    if process.returncode > 0:
+        lines = errors.strip().splitlines()
+        return f"the compiling process failed ({lines[-1][:300] if lines else process.returncode})"
+    return None
+
+
+def _until_stuck(process: subprocess.Popen[str], request: str | None, out: Path) -> str | None:
+    """The worker's standard error once it has ended; None when one job took longer than its limit."""
+    finished_jobs = -1
+    while True:
+        try:
+            return process.communicate(request, timeout=SECONDS_PER_JOB)[1]
+        except subprocess.TimeoutExpired:
+            request = None                  # it has been sent
+            so_far = len(out.read_bytes().splitlines()) if out.exists() else 0
+            if so_far == finished_jobs or so_far == 0:
+                return None
+            finished_jobs = so_far
+
+
+def _load(key: str) -> dict[str, Any] | None:
+    try:
+        return json.loads((cache_folder() / f"{key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _store(key: str, answer: dict[str, Any]) -> None:
+    """Keep an answer; a cache that cannot be written (full disk, read-only home) only costs time."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{key}.{os.getpid()}.part"
+        part.write_text(json.dumps(answer), encoding="utf-8")
+        part.replace(folder / f"{key}.json")
+    except OSError:
+        return

@@ -1,0 +1,177 @@
+"""A process of its own that compiles one function's kernels for GPUs that are not there. Started by xray.py.
+
+It reads one request (JSON, standard input), loads the function's source in compiled mode, calls the function
+with torch.cuda and Triton's driver playing the target GPU, and compiles each launch instead of running it:
+Triton's own JIT does the specialising. One JSON line a job goes to the request's "out" file, so that a crash
+of the compiler in a later job loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from efflab.course import load_source
+from efflab.gpu import _sass, _specs
+from efflab.gpu.targets import Target, target
+
+MAX_KERNELS = 32            # different kernels of one call that are looked at
+MAX_CONFIGS = 8             # configurations of one autotuned kernel that are looked at
+
+
+def play_gpu(card: Target) -> None:
+    """Make torch.cuda and Triton's driver answer as the target GPU would."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    major, minor = card.capability
+    properties = SimpleNamespace(
+        name=card.card, major=major, minor=minor, total_memory=card.memory_gib << 30, warp_size=32,
+        multi_processor_count=card.processors, L2_cache_size=card.l2_mib << 20, regs_per_multiprocessor=65536,
+        shared_memory_per_block=48 << 10, shared_memory_per_block_optin=card.shared_limit)
+    answers: dict[str, Any] = {
+        "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
+        "get_device_capability": lambda device=None: (major, minor), "get_device_name": lambda device=None: card.card,
+        "get_device_properties": lambda device=None: properties, "synchronize": lambda device=None: None,
+        "is_bf16_supported": lambda including_emulation=True: major >= 8}
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+    code = major * 10 + minor
+    utils = SimpleNamespace(get_device_properties=lambda device=None: {
+        "max_shared_mem": card.shared_limit, "multiprocessor_count": card.processors, "warpSize": 32,
+        "max_num_regs": 65536})
+    triton.runtime.driver.set_active(SimpleNamespace(       # type: ignore[attr-defined]
+        get_current_device=lambda: code,                    # one for each target: compiled kernels are kept by device
+        get_current_stream=lambda device=None: 0, get_current_target=lambda: GPUTarget("cuda", code, 32),
+        get_active_torch_device=lambda: torch.device("cpu"), get_device_interface=lambda: torch.cuda, utils=utils))
+
+
+class Launches:
+    """Catches kernel launches and compiles them. found: one entry (plain data) for each different kernel."""
+
+    def __init__(self, tools: dict[str, str], log: Path) -> None:
+        self.tools, self.log = tools, log
+        self.found: list[dict[str, Any]] = []
+        self._seen: set[tuple[str, str | None]] = set()
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Within this context `kernel[grid](...)` compiles and does not run."""
+        import triton
+
+        interface = triton.KernelInterface
+        original = interface.__getitem__
+        interface.__getitem__ = lambda kernel, grid: (      # type: ignore[method-assign, assignment]
+            lambda *args, **kwargs: self.launch(kernel, grid, args, kwargs))
+        try:
+            yield
+        finally:
+            interface.__getitem__ = original                # type: ignore[method-assign]
+
+    def launch(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+               config: str | None = None) -> None:
+        """Compile one launch: each configuration of an autotuned kernel, the chosen values of one with heuristics."""
+        if len(self.found) >= MAX_KERNELS:
+            return
+        if hasattr(kernel, "params"):
+            self._compile(kernel, grid, args, kwargs, config)
+            return
+        named = dict(zip(kernel.arg_names, args, strict=False))
+        if not hasattr(kernel, "configs"):
+            chosen = {name: choose({**named, **kwargs}) for name, choose in kernel.values.items()}
+            self.launch(kernel.fn, grid, args, {**kwargs, **chosen}, config)
+            return
+        kernel.nargs = named
+        for each in kernel.prune_configs(kwargs)[:MAX_CONFIGS]:
+            if each.pre_hook is not None:
+                each.pre_hook({**named, **kwargs, **each.all_kwargs()})
+            self.launch(kernel.fn, grid, args, {**kwargs, **each.all_kwargs()}, str(each))
+
+    def _compile(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 config: str | None) -> None:
+        entry: dict[str, Any] = {"kernel": kernel.fn.__name__, "config": config,
+                                 "grid": _grid(grid, kernel.arg_names, args, kwargs)}
+        printed_before = self.log.stat().st_size
+        try:
+            compiled = kernel.run(*args, grid=grid, warmup=True, **kwargs)
+            key = (compiled.hash, config)
+            if key not in self._seen:
+                entry |= {"shared_bytes": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps,
+                          **_sass.read(compiled.asm["cubin"], self.tools)}
+        except Exception as error:
+            printed = self.log.read_bytes()[printed_before:].decode(errors="replace")
+            entry["error"] = short_error(error, printed)
+            key = (f"{kernel.fn.__name__}: {entry['error']}", config)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.found.append(entry)
+
+
+def _grid(grid: Any, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int] | None:
+    try:
+        value = grid({**dict(zip(names, args, strict=False)), **kwargs}) if callable(grid) else grid
+        return [int(n) for n in value]
+    except Exception:
+        return None         # told for information only; a wrong grid also fails where the kernel runs
+
+
+def short_error(error: BaseException, printed: str) -> str:
+    """The compiler's message in a line or three: the innermost place in the kernel's source, and what is wrong."""
+    while getattr(error.__cause__, "node", None) is not None:
+        assert error.__cause__ is not None
+        error = error.__cause__
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    source = getattr(error, "src", None)
+    if line is not None and isinstance(source, str):
+        code = source.splitlines()[line - 1].strip()
+        message = getattr(error, "error_message", None) or error.__cause__ or type(error).__name__
+        return f"at `{code}`: {' '.join(str(message).split())[:400]}"
+    told = [text.split("rror:", 1)[1].strip() for text in f"{printed}\n{error}".splitlines() if "rror:" in text]
+    plain = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {(told + plain + ['no message'])[0][:400]}"
+
+
+def run_job(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Compile what `function` launches for one target and one set of inputs."""
+    play_gpu(target(job["arch"]))
+    launches = Launches(request["tools"], Path(request["log"]))
+    try:
+        module = load_source(request["source"], request["filename"], "efflab_xray_subject")
+        function = getattr(module, request["function"], None)
+        if function is None:
+            raise NameError(f"the source defines no {request['function']!r}")
+        with launches.caught():
+            function(**_specs.build({"kind": "dict", "items": job["inputs"]}))
+    except BaseException as error:          # also SystemExit: one job's end is not the worker's
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f" (line {frame.lineno}: {frame.line})" if frame.filename == request["filename"] else ""
+        return {"kernels": launches.found, "error": f"{type(error).__name__}: {str(error)[:400]}{place}"}
+    return {"kernels": launches.found, "error": None}
+
+
+def main() -> None:
+    os.environ.pop("TRITON_INTERPRET", None)        # importing efflab set it: there is no GPU to be seen here
+    request = json.load(sys.stdin)
+    sys.path[:] = [*dict.fromkeys([*sys.path, *request["path"]])]
+    with open(request["log"], "ab") as log:
+        os.dup2(log.fileno(), 1)                    # what learners' code prints and
+        os.dup2(log.fileno(), 2)                    # what the compiler says from C++
+    import triton  # noqa: F401  now, so that it is in compiled mode
+
+    for job in request["jobs"]:
+        answer = json.dumps({"key": job["key"], **run_job(job, request)})
+        with open(request["out"], "a", encoding="utf-8") as out:
+            out.write(answer + "\n")
+
+
+if __name__ == "__main__":
+    main()
