@@ -77,7 +77,8 @@ import efflab
 efflab.begin("start_here")
 from efflab.checking import Exercise, Kernel, Output, check_function
 exercise = Exercise(chapter="t", name="f", summary="S.", reference=lambda x: x, cases=lambda d: (),
-                    outputs=(Output("y"),), hints=(), points=1, minutes=1, difficulty="easy", mistakes=(), kernel=Kernel())
+                    outputs=(Output("y"),), hints=(), points=1, minutes=1, difficulty="easy", mistakes=(),
+                    kernel=Kernel())
 print(check_function(exercise, lambda x: x))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
