@@ -12,6 +12,7 @@ import torch
 from efflab.checking import compare
 from efflab.checking.draw import Draw
 from efflab.checking.exercise import Case, Exercise, Mistake
+from efflab.checking.guard import guard
 from efflab.checking.observe import Observation, Raised, call
 from efflab.checking.report import Problem, Report
 
@@ -172,9 +173,10 @@ def _near(observed: Any, wrong: Any, right: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of nested inputs, so that a mistake that writes in place harms nothing."""
+    """A copy of nested inputs, so that a mistake that writes in place harms nothing. Guarded as the learner's were:
+    with the same strides, and NaN between the rows for those who ignore them."""
     if isinstance(value, torch.Tensor):
-        return value.detach().clone()
+        return guard(value, "").tensor
     if isinstance(value, Mapping):
         return {k: copied(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
