@@ -23,9 +23,9 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 # Not declared on purpose (efflab uses what is there), but pinned for a set-up that starts from nothing.
 BROUGHT = {"torch", "triton"}
 # An import's name where it differs from the package's, and packages that one of the direct ones always brings.
-PACKAGE_OF = {"IPython": "ipykernel", "jupyter_client": "nbclient", "markdown_it": "rich", "traitlets": "ipywidgets",
-              "xdist": "pytest-xdist", "yaml": "jupytext", "packaging": "pytest", "tomli": "pytest", "_pytest": "pytest",
-              "PIL": "matplotlib"}
+PACKAGE_OF = {"IPython": "ipykernel", "PIL": "matplotlib", "_pytest": "pytest", "cycler": "matplotlib",
+              "jupyter_client": "nbclient", "markdown_it": "rich", "packaging": "pytest", "tomli": "pytest",
+              "traitlets": "ipywidgets", "xdist": "pytest-xdist", "yaml": "jupytext"}
 
 
 def names(requirements: list[str]) -> set[str]:
