@@ -47,6 +47,8 @@ class Case:
         same inputs (tensors in float64) that returns what `drive` should return.
     exact: outputs must be equal to the last bit (formats, schedules, bookkeeping).
     hidden: held back from the report's details.
+    last: run only when every case before it passed, because it could crash a kernel that is wrong in another way
+        (huge strides: an address computed wrongly lies outside the process's memory).
     """
 
     name: str
@@ -56,6 +58,7 @@ class Case:
     limit: Limit = field(default_factory=Limit)
     exact: bool = False
     hidden: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True)

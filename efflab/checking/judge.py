@@ -31,6 +31,8 @@ def examine(exercise: Exercise, run_case: RunCase, *, seed: int, device: str | t
     failing: list[tuple[Case, Observation, Problem]] = []
     right: list[Case] = []
     for case in exercise.cases(Draw(seed, device)):
+        if case.last and failing:
+            break
         observation = run_case(case)
         if _not_attempted(exercise, observation):
             return Report.of(exercise, "not_attempted", seed=seed, seconds=time.perf_counter() - start)
