@@ -25,6 +25,7 @@ from efflab.gpu.machine import triton_version
 VERSION = 1                 # of the stored answers: raise it when the worker tells more, or something else
 MAX_PROCESSES = 2
 SECONDS_PER_JOB = 90
+MAX_ANSWER_BYTES = 4 << 20
 Wrap = Callable[[list[str], Path], list[str]]       # (command, folder it writes to) -> command, for sandboxes
 
 
@@ -113,14 +114,45 @@ def _one_process(source: str, function: str, jobs: list[dict[str, Any]], filenam
                    "tools": tools(), "path": [p for p in sys.path if p], "log": str(log), "out": str(out)}
         command = [sys.executable, "-m", "efflab.gpu._xray_worker"]
         failure = _run(wrap(command, folder) if wrap else command, json.dumps(request), folder)
-        lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-        told = {entry.pop("key"): entry for entry in map(json.loads, lines)}
+        told = _told(out, {job["key"] for job in jobs})
         if len(told) < len(jobs) and failure is None:
             failure = "the compiling process ended early"
-        if failure and log.exists():
-            tail = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            failure += f": {tail[-1][:300]}" if tail else ""
+        if failure and (tail := _text(log).strip().splitlines()):
+            failure += f": {tail[-1][:300]}"
         return told, failure
+
+
+def _text(path: Path) -> str:
+    """What the worker's file says; nothing unless it is a plain file of sensible size: learners' code can reach it."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_ANSWER_BYTES:
+        return ""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _told(out: Path, keys: set[str]) -> dict[str, dict[str, Any]]:
+    """The worker's answers to these jobs, each field of the kind it should be; others are dropped."""
+    told: dict[str, dict[str, Any]] = {}
+    for line in _text(out).splitlines():
+        try:
+            entry = json.loads(line)
+            if entry["key"] in keys:
+                told[entry["key"]] = {"kernels": list(map(_kernel, entry["kernels"])), "error": _words(entry["error"])}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return told
+
+
+def _kernel(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kernel: dict[str, Any] = {"kernel": str(entry["kernel"])[:200]}
+    kernel |= {name: int(entry[name]) for name in ("shared_bytes", "registers", "spills", "num_warps") if name in entry}
+    kernel |= {name: entry[name] is True for name in ("mma", "wgmma", "tma") if name in entry}
+    kernel |= {name: _words(entry.get(name)) for name in ("config", "error")}
+    grid = entry.get("grid")
+    return kernel | {"grid": None if grid is None else [int(n) for n in grid][:3]}
+
+
+def _words(text: Any) -> str | None:
+    return None if text is None else str(text)[:1000]
 
 
 def _run(command: list[str], request: str, folder: Path) -> str | None:
@@ -128,7 +160,7 @@ def _run(command: list[str], request: str, folder: Path) -> str | None:
     here = str(Path(efflab.__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
-    environment |= {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "", "TRITON_CACHE_DIR": str(folder / "triton")}
+    environment |= {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                text=True, env=environment, start_new_session=True)
     try:
@@ -156,7 +188,7 @@ def _until_stuck(process: subprocess.Popen[str], request: str | None, out: Path)
             return process.communicate(request, timeout=SECONDS_PER_JOB)[1]
         except subprocess.TimeoutExpired:
             request = None                  # it has been sent
-            so_far = len(out.read_bytes().splitlines()) if out.exists() else 0
+            so_far = len(_text(out).splitlines())
             if so_far == finished_jobs or so_far == 0:
                 return None
             finished_jobs = so_far

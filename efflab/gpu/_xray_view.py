@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from efflab.gpu.xray import KernelXRay
 
-HEADERS = ("GPU", "kernel", "shared memory", "registers", "spills", "tensor cores", "TMA", "fits")
+HEADERS = ("GPU", "kernel", "shared KiB", "registers", "spills", "dot", "TMA", "fits")
 
 
 def row(x: KernelXRay) -> tuple[str, ...]:
@@ -17,8 +17,8 @@ def row(x: KernelXRay) -> tuple[str, ...]:
     name = x.kernel + (f" ({x.case})" if x.case else "") + (f" [{x.config}]" if x.config else "")
     if x.error is not None:
         return (x.arch, name, *("–",) * 5, f"no: {x.error}")
-    cores = "wgmma" if x.wgmma else "mma" if x.mma else "no"
-    shared = f"{x.shared_bytes / 1024:.1f} of {x.shared_limit / 1024:.0f} KiB"
+    cores = "wgmma" if x.wgmma else "mma" if x.mma else "–"         # which tensor-core instructions, if any
+    shared = f"{x.shared_bytes / 1024:.0f} of {x.shared_limit / 1024:.0f}"
     fits = "yes" if x.fits else "no: grid too large" if x.grid_too_large else "no: shared memory"
     return (x.arch, name, shared, str(x.registers), str(x.spills), cores, "yes" if x.tma else "no", fits)
 
@@ -42,10 +42,12 @@ def html(xrays: Sequence[KernelXRay]) -> str:
 
 def table(xrays: Sequence[KernelXRay], title: str) -> Any:
     """A rich table."""
+    from rich.box import SIMPLE
     from rich.markup import escape as plain
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    made = Table(*HEADERS, title=title, title_justify="left")
+    columns = [Column(h, overflow="fold", no_wrap=h in ("GPU", "shared KiB", "dot")) for h in HEADERS]
+    made = Table(*columns, title=title, title_justify="left", box=SIMPLE, padding=(0, 1))
     for x in xrays:
         made.add_row(*map(plain, row(x)), style=None if x.fits else "bold red")
     return made

@@ -159,13 +159,17 @@ def run_job(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    os.environ.pop("TRITON_INTERPRET", None)        # importing efflab set it: there is no GPU to be seen here
     request = json.load(sys.stdin)
+    os.environ.pop("TRITON_INTERPRET", None)        # importing efflab set it: there is no GPU to be seen here
+    os.environ["TRITON_CACHE_DIR"] = str(Path(request["log"]).parent / "triton")
     sys.path[:] = [*dict.fromkeys([*sys.path, *request["path"]])]
     with open(request["log"], "ab") as log:
         os.dup2(log.fileno(), 1)                    # what learners' code prints and
         os.dup2(log.fileno(), 2)                    # what the compiler says from C++
-    import triton  # noqa: F401  now, so that it is in compiled mode
+    import triton
+
+    if not isinstance(triton.language.cdiv, triton.JITFunction):
+        raise RuntimeError("Triton came up in its interpreter; something imports it together with efflab")
 
     for job in request["jobs"]:
         answer = json.dumps({"key": job["key"], **run_job(job, request)})
