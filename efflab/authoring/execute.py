@@ -112,39 +112,37 @@ def _executed(notebook: Any, root: Path, name: str, timeout: float) -> tuple[Any
         specs = KernelSpecManager(kernel_dirs=[str(write_kernelspec(place / "jupyter", import_from=root, home=place))])
         manager = AsyncKernelManager(kernel_name=NAME, kernel_spec_manager=specs,
                                      connection_file=str(place / "kernel.json"))
+        begun: list[int] = []
         client = NotebookClient(notebook, km=manager, timeout=timeout, record_timing=False,
+                                on_cell_start=lambda cell, cell_index: begun.append(cell_index),
                                 resources={"metadata": {"path": str(place / "run")}})
         said = place / "kernel.log"
         try:
             with said.open("wb") as log:
                 client.execute(stderr=log)
-        except CellExecutionError as error:
-            what = "\n".join(_failed_output(notebook).get("traceback", ())) or str(error)
-            raise CellFailed(_failure(notebook, name, "failed", _plain(what))) from error
-        except CellTimeoutError as error:
-            raise CellFailed(_failure(notebook, name, f"ran longer than {timeout:g} s", "")) from error
-        except DeadKernelError as error:
-            last_words = "\n".join(said.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
-            raise CellFailed(_failure(notebook, name, "ended its kernel (out of memory, or a crash in a compiled "
-                                                      "library)", last_words)) from error
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            number = begun[-1] if begun else 0
+            what = _what_happened(error, notebook.cells[number], said)
+            source = "\n".join(f"    {line}" for line in notebook.cells[number].source.split("\n"))
+            verb, _, detail = what.partition("\n")
+            raise CellFailed(f"{name}: cell {number + 1} {verb}:\n{source}\n{_plain(detail)}".rstrip()) from error
         return client, {model: dict(state) for model, state in client.widget_state.items()}
 
 
-def _failed_output(notebook: Any) -> dict[str, Any]:
-    return next((o for cell in notebook.cells for o in cell.get("outputs", ()) if o.output_type == "error"
-                 and "raises-exception" not in cell.metadata.get("tags", ())), {})
+def _what_happened(error: Exception, cell: Any, kernel_log: Path) -> str:
+    """A verb on the first line, the particulars on those after it."""
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    if isinstance(error, CellTimeoutError):
+        return "ran longer than its time limit (--timeout)"
+    if isinstance(error, DeadKernelError):
+        last_words = kernel_log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
+        return "\n".join(["ended its kernel (out of memory, or a crash in a compiled library)", *last_words])
+    return "failed\n" + (_traceback(cell) or str(error))
 
 
-def _failure(notebook: Any, name: str, verb: str, detail: str) -> str:
-    """Which cell it was: the one with the error, or else the last one that was begun."""
-    numbered = [(n, c) for n, c in enumerate(notebook.cells, 1) if c.cell_type == "code"]
-    failed = [x for x in numbered if any(o.output_type == "error" for o in x[1].outputs)
-              and "raises-exception" not in x[1].metadata.get("tags", ())]
-    begun = [x for x in numbered if x[1].execution_count is not None or x[1].outputs]
-    waiting = [x for x in numbered if x not in begun]
-    number, cell = (failed or waiting or numbered)[0]
-    source = "\n".join(f"    {line}" for line in cell.source.split("\n"))
-    return f"{name}: cell {number} {verb}:\n{source}\n{detail}".rstrip()
+def _traceback(cell: Any) -> str:
+    return "\n".join(line for o in cell.outputs if o.output_type == "error" for line in o.traceback)
 
 
 def _plain(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_course import CHAPTERS, EXERCISES, LESSON, SOLUTION
 
+from authoring.tiny_course import CHAPTERS, EXERCISES, LESSON, SOLUTION
 from efflab.authoring.layout import Course
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tiny_course import CHAPTERS, DOUBLE, SOLUTION
 
+from authoring.tiny_course import CHAPTERS, DOUBLE, SOLUTION
 from efflab.authoring import commands, layout
 from efflab.authoring.build import build, differences, stale_files
 from efflab.authoring.errors import AuthoringError

@@ -9,8 +9,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from tiny_course import CHAPTERS, DOUBLE, LESSON
 
+from authoring.tiny_course import CHAPTERS, DOUBLE, LESSON
 from efflab.authoring.errors import AuthoringError
 from efflab.authoring.layout import Course
 from efflab.authoring.notebook import notebook_text
