@@ -75,7 +75,7 @@ CHIPS: tuple[Chip, ...] = (
          lanes=128, shared_kib=228, program_kib=227, l2_mib=50,
          source="NVIDIA H100 data sheet (2023): 1,979 TFLOP/s with sparsity"),
     Chip(name="H200", arch="sm_90", peak=989e12, peak_fp32=67e12, bandwidth=4800e9, memory_gb=141, sms=132, lanes=128,
-         shared_kib=228, program_kib=227, l2_mib=50,
+         shared_kib=228, program_kib=227, l2_mib=60,
          source="NVIDIA H200 data sheet (2024): 1,979 TFLOP/s with sparsity"),
 )
 

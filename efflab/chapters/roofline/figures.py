@@ -27,6 +27,11 @@ def human(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}"
 
 
+def _plain(value: float) -> str:
+    """Three digits, never as 1e+03."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 # The opening ---------------------------------------------------------------------------------------
 def opening() -> None:
     """Two products on this machine, many rows and one row, in FLOP/s."""
@@ -37,7 +42,7 @@ def opening() -> None:
     k, m = (8192, 28672) if watch.on_gpu else (4096, 4096)
     weight = torch.randn(k, m, device=watch.device).to(dtype)
     rates = {}
-    for rows in (2048 if watch.on_gpu else 64, 1):
+    for rows in (2048 if watch.on_gpu else 256, 1):
         x = torch.randn(rows, k, device=watch.device).to(dtype)
         out = torch.empty(rows, m, device=watch.device, dtype=dtype)
         seconds = watch.seconds(lambda x=x, out=out: torch.mm(x, weight, out=out), repeats=5)
@@ -61,8 +66,9 @@ def first_roof(attainable: Attainable, bound: Bound, name: str = "H200") -> None
         rate = float(attainable(intensity, this.peak, this.bandwidth))
         limit = bound(intensity, this.peak, this.bandwidth)
         ax.plot(intensity, rate, marker, color=colour, markersize=10, linestyle="none")
-        ax.annotate(f"{rows:,} row{'s' if rows > 1 else ''}: {limit}", (intensity, rate), xytext=(9, -17),
-                    textcoords="offset points")
+        right = intensity < this.ridge
+        ax.annotate(f"{rows:,} row{'s' if rows > 1 else ''}: {limit}", (intensity, rate), textcoords="offset points",
+                    xytext=(9 if right else -4, -17), ha="left" if right else "center")
         words.append(f"{rows} rows, {intensity:.3g} FLOP/byte, {human(rate, 'FLOP/s')}, {limit}")
     ax.axvline(this.ridge, color=show.GREY, linestyle=":", linewidth=1.5)
     ax.annotate(f"ridge {this.ridge:.0f}", (this.ridge, this.peak / 2500), xytext=(-6, 0), ha="right",
@@ -87,6 +93,8 @@ def _log_axes(ax: Any, peak: float) -> None:
     ax.set_ylim(peak / 4000, peak * 2.5)
     ax.set_xlabel("arithmetic intensity, FLOP per byte")
     ax.set_ylabel("FLOP/s")
+    ax.yaxis.set_major_formatter(lambda value, _: human(value, "").strip())
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     ax.grid(True, which="major", color=show.PALE, linewidth=0.8)
     ax.set_axisbelow(True)
 
@@ -96,12 +104,12 @@ def layer_counts(count_matmul: Count, count_attention: Count, B: int, N: int, D:
     """(name, flops, bytes) of six pieces of a model layer: batch B, N tokens of context, head size D."""
     rows = B * N
     return (
-        ("naive attention, prompt", *count_attention(B, HEADS, KV_HEADS, N, N, D, size, fused=False)),
-        ("fused attention, prompt", *count_attention(B, HEADS, KV_HEADS, N, N, D, size)),
-        ("fused attention, one new token", *count_attention(B, HEADS, KV_HEADS, 1, N, D, size)),
-        ("weight product, prompt", *count_matmul(rows, WIDTH, WIDTH, size)),
-        ("weight product, one new token", *count_matmul(B, WIDTH, WIDTH, size)),
-        ("LayerNorm, prompt", LAYER_NORM_FLOPS * rows * WIDTH, (2 * rows + 2) * WIDTH * size),
+        ("attention, naive", *count_attention(B, HEADS, KV_HEADS, N, N, D, size, fused=False)),
+        ("attention, fused", *count_attention(B, HEADS, KV_HEADS, N, N, D, size)),
+        ("attention, one new token", *count_attention(B, HEADS, KV_HEADS, 1, N, D, size)),
+        ("weights, whole prompt", *count_matmul(rows, WIDTH, WIDTH, size)),
+        ("weights, one new token", *count_matmul(B, WIDTH, WIDTH, size)),
+        ("LayerNorm", LAYER_NORM_FLOPS * rows * WIDTH, (2 * rows + 2) * WIDTH * size),
     )
 
 
@@ -143,7 +151,7 @@ def _draw_layer(attainable: Attainable, bound: Bound, counts: Sequence[tuple[str
     for (name, flops, size), marker, colour in zip(counts, show.MARKERS, show.CYCLE, strict=True):
         intensity = flops / size
         rate, limit = float(attainable(intensity, peak, bandwidth)), bound(intensity, peak, bandwidth)
-        label = f"{name}: {intensity:.3g} FLOP/byte, {limit}"
+        label = f"{name}: {_plain(intensity)}, {limit}"
         ax.vlines(intensity, peak / 4000, rate, color=colour, linewidth=1, linestyle=":")
         handles += ax.plot(intensity, rate, marker, color=colour, markersize=10, linestyle="none", label=label,
                            markeredgecolor="white")
@@ -152,7 +160,7 @@ def _draw_layer(attainable: Attainable, bound: Bound, counts: Sequence[tuple[str
     ax.annotate(f"ridge: {ridge:.0f} FLOP/byte", (ridge, peak), xytext=(0, 7), textcoords="offset points", ha="center")
     _log_axes(ax, peak)
     ax.set_title(title)
-    fig.legend(handles=handles, loc="outside lower center", ncols=2)
+    fig.legend(handles=handles, loc="outside lower center", ncols=2, title="FLOP per byte, and what limits it")
     show.figure(fig, f"Roofline, {title}: ridge at {ridge:.0f} FLOP per byte under {human(peak, 'FLOP/s')}. "
                      + "; ".join(words) + ".")
 
@@ -166,22 +174,25 @@ def timeline(median_time: Callable[..., float], repeats: int = 2) -> None:
                         flush_takes=1000 * unit, first=1500 * unit, pending=300 * unit)
     seconds = median_time(device.run, clock=device.clock, synchronize=device.synchronize, warmup=1, repeats=repeats,
                           flush=device.flush)
-    fig, ax = show.canvas(height=2.5)
-    runs = [entry for entry in device.log if entry[0] == "run"]
+    fig, ax = show.canvas(height=2.7)
+    ax.barh(0, device.pending, height=0.5, color=show.PALE, edgecolor=show.INK)
+    ax.text(0, -0.42, "earlier work", va="top", fontsize=9)
+    cold = False
     for what, before, after, start, end in device.log:
         if what == "synchronize" and after > before:
             ax.barh(1, after - before, left=before, height=0.5, color="white", edgecolor=show.GREY, hatch="....")
         elif what in ("run", "flush"):
             colour, hatch = (show.SKY, "") if what == "run" else (show.ORANGE, "//")
             ax.barh(0, end - start, left=start, height=0.5, color=colour, edgecolor=show.INK, hatch=hatch)
-            warm_up = what == "run" and (what, before, after, start, end) is runs[0] and len(runs) > 1
-            ax.text((start + end) / 2, -0.42, "warm-up" if warm_up else what, ha="center", va="top", fontsize=9)
-    _spans(ax, [entry[1] for entry in device.log if entry[0] == "clock"])
+            label = what if what == "flush" or cold else "first run"
+            ax.text((start + end) / 2, -0.42, label, ha="center", va="top", fontsize=9)
+            cold = what == "flush"
     ax.set_yticks([1, 0], ["host\n(dots: waits)", "device"])
-    ax.set_ylim(-0.85, 1.75)
-    ax.set_xlim(0, max(device.host, device.free_at) * 1.02)
-    ax.set_xticks(ax.get_xticks(), [f"{t * 1e3:.1f}" for t in ax.get_xticks()])
-    ax.set_xlim(0, max(device.host, device.free_at) * 1.02)
+    ax.set_ylim(-0.85, 2.1)
+    end = max(device.host, device.free_at)
+    ax.set_xlim(-0.02 * end, end * 1.02)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value * 1e3:.1f}")
+    _spans(ax, [entry[1] for entry in device.log if entry[0] == "clock"])
     ax.set_xlabel("milliseconds")
     name = getattr(median_time, "__name__", "the stopwatch")
     ax.set_title(f"{name} returns {seconds * 1e3:.3f} ms; a cold run takes 0.67 to 0.86 ms")
@@ -196,11 +207,28 @@ def _pairs(log: Sequence[tuple[str, float, float, float, float]]) -> list[tuple[
 
 def _spans(ax: Any, readings: Sequence[float]) -> None:
     for start, end in zip(readings[::2], readings[1::2], strict=False):
-        ax.axvspan(start, end, ymin=0.06, ymax=0.86, color=show.VERMILION, alpha=0.15)
+        ax.axvspan(start, end, ymax=0.76, color=show.VERMILION, alpha=0.15)
         for edge in (start, end):
-            ax.axvline(edge, ymin=0.06, ymax=0.86, color=show.VERMILION, linewidth=1.5)
-        ax.text((start + end) / 2, 1.42, f"timed\n{(end - start) * 1e3:.3f}", ha="center", va="bottom", fontsize=9,
-                color=show.VERMILION)
+            ax.axvline(edge, ymax=0.76, color=show.VERMILION, linewidth=1.5)
+        ax.text((start + end) / 2, 1.45, f"timed\n{(end - start) * 1e3:.3f} ms", va="bottom", fontsize=9,
+                color=show.VERMILION, ha="center" if start > 0.05 * ax.get_xlim()[1] else "left")
+
+
+def hasty(hasty_time: Callable[..., float]) -> None:
+    """One large product on this machine's GPU, timed with and without waiting."""
+    from solutions.roofline import median_time
+
+    watch = Stopwatch(median_time)
+    if not watch.on_gpu:
+        print("No GPU here: a CPU call returns when its work is done, so this mistake does not show.\n"
+              "On an H200 one 8192³ bfloat16 product read 39 µs without waiting and 1,450 µs with it.")
+        return
+    x = torch.randn(8192, 8192, device=watch.device, dtype=torch.float16)
+    for name, stopwatch in (("without waiting", hasty_time), ("with waiting", median_time)):
+        seconds = Stopwatch(stopwatch).seconds(lambda: torch.mm(x, x), cold=False)
+        print(f"8192³ float16 product {name:<16} {seconds * 1e6:10,.0f} µs   "
+              f"{human(2 * 8192**3 / seconds, 'FLOP/s')}")
+        torch.cuda.synchronize()
 
 
 # The staircase -------------------------------------------------------------------------------------
@@ -243,6 +271,36 @@ def _size(size: int) -> str:
     return f"{size} B"
 
 
+def zeros(median_time: Callable[..., float]) -> None:
+    """The same work on zeros and on random numbers."""
+    from efflab.chapters.roofline.pitfalls import zeros_and_random
+
+    work, times = zeros_and_random(Stopwatch(median_time))
+    for name, seconds in times.items():
+        print(f"{work} {name:<16} {seconds * 1e3:8.3f} ms")
+    first, last = times.values()
+    print(f"On zeros it looks {last / first:.2f} times as fast.")
+
+
+def copy_speed(scale_copy: Callable[..., torch.Tensor], median_time: Callable[..., float],
+               mine: MeasuredMachine) -> None:
+    """The learner's kernel beside torch.clone, in bytes per second; without a GPU, what the compiler makes of it."""
+    watch = Stopwatch(median_time)
+    if not watch.on_gpu:
+        from IPython.display import display
+
+        from efflab.gpu import xray
+
+        print("No GPU here, so no speed. What the compiler makes of it for four GPUs:")
+        found = xray.show(scale_copy, {"x": torch.empty(2**24, dtype=torch.float16), "alpha": 1.5})
+        display(found) if show.in_notebook() else print(found)
+        return
+    x = torch.randn(2**27, device=watch.device)
+    for name, run in (("scale_copy", lambda: scale_copy(x, 1.5)), ("torch.clone", lambda: x.clone())):
+        rate = 2 * x.numel() * x.element_size() / watch.seconds(run)
+        print(f"{name:<12} {human(rate, 'B/s')}   {rate / mine.bandwidth:.0%} of the staircase's last step")
+
+
 # Predictions ---------------------------------------------------------------------------------------
 @show.style()
 def scoreboard(predict_ms: Callable[..., float], median_time: Callable[..., float], mine: MeasuredMachine,
@@ -262,7 +320,7 @@ def scoreboard(predict_ms: Callable[..., float], median_time: Callable[..., floa
         ax.plot([0, x], [y, y], color=show.GREY, linewidth=1.5)
         ax.plot(x, y, "o" if hit else "X", color=show.BLUE if hit else show.VERMILION, markersize=10)
     ax.axvline(0, color=show.INK, linewidth=1)
-    ax.set_yticks(range(len(operations)), [o.name.split(",")[0] for o in operations])
+    ax.set_yticks(range(len(operations)), [o.name.split(", ")[0] for o in operations])
     ax.invert_yaxis()
     reach = max(2.2, *(abs(x) + 0.3 for x in off))
     ax.set_xlim(-reach, reach)
@@ -275,16 +333,21 @@ def scoreboard(predict_ms: Callable[..., float], median_time: Callable[..., floa
 
 
 # Put right -----------------------------------------------------------------------------------------
+A100_L2 = 5120 * 1.41e9     # bytes per clock, times the boost clock: NVIDIA A100 white paper, "A100 L2 cache"
+
+
 @show.style()
-def hierarchy(l2: dict[str, tuple[float, str]]) -> None:
-    """Device-wide bandwidth of each level for A100 and H100. l2: chip name -> (bytes/s, source)."""
-    fig, ax = show.canvas(height=3.2)
+def hierarchy() -> None:
+    """Bandwidth of each level, the whole chip together: registers and shared memory counted, L2 as noted, memory."""
+    from efflab.chapters.roofline.measured import H200
+
+    fig, ax = show.canvas(height=3.3)
     levels = ("registers", "shared memory", "L2 cache", "memory (HBM)")
     words = []
-    for shift, (name, colour, hatch) in zip((0.19, -0.19), (("A100 80 GB", show.SKY, ""), ("H100 SXM", show.ORANGE, "//")),
-                                            strict=True):
+    for shift, name, l2, colour, hatch in ((0.19, "A100 80 GB", A100_L2, show.SKY, ""),
+                                           (-0.19, "H200", max(rate for _, rate in H200.curve), show.ORANGE, "//")):
         this = chip(name)
-        rates = (this.register_bandwidth, this.shared_bandwidth, l2[name][0], this.bandwidth)
+        rates = (this.register_bandwidth, this.shared_bandwidth, l2, this.bandwidth)
         bars = ax.barh([3 - i + shift for i in range(4)], rates, height=0.36, color=colour, hatch=hatch,
                        edgecolor=show.INK, label=name)
         ax.bar_label(bars, [f"{rate / 1e12:.3g} TB/s" for rate in rates], padding=4)
@@ -295,7 +358,7 @@ def hierarchy(l2: dict[str, tuple[float, str]]) -> None:
     ax.set_xticks([1e12, 1e13, 1e14, 1e15], ["1 TB/s", "10", "100", "1,000"])
     ax.set_yticks([3, 2, 1, 0], levels)
     ax.legend(loc="lower right")
-    ax.set_title("All of the chip together: each step is a factor of 2 to 16")
+    ax.set_title("The whole chip together: no step is a factor of 100")
     show.figure(fig, "Bandwidth by level. " + "; ".join(words) + ".")
 
 
