@@ -122,3 +122,16 @@ def crashes(x):
 def endless(x):
     while True:
         pass
+
+
+def everything(x, a, b, tile):
+    """All of the above in one call, so that one process compiles them; the tests know the order."""
+    copy(x)
+    product(a, b)
+    product(a, b, maxnreg=32)
+    product(a, b, block_k=256, stages=4)
+    described(tile)
+    guessed(x)
+    wide_grid(x)
+    broken(x)
+    tuned(a, b)

@@ -1,0 +1,237 @@
+"""The x-ray really compiles small kernels, for GPUs that are not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from efflab.checking.exercise import Exercise, Kernel, Output, XRay
+from efflab.gpu import _sass, _specs, _xray_run, targets, xray
+from efflab.gpu.xray import KernelXRay, judge, judge_one, xray_launches
+
+SAMPLES = Path(__file__).with_name("sample_kernels.py")
+
+pytestmark = pytest.mark.skipif(xray.available() is not None, reason=str(xray.available()))
+
+
+def half(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float16)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """By arch: what the x-ray tells about sample_kernels.everything."""
+    inputs = {"x": half(1024), "a": half(128, 512), "b": half(512, 128), "tile": half(128, 64)}
+    told = xray_launches(SAMPLES, "everything", inputs, ("sm_80", "sm_90"))
+    return {arch: [k for k in told if k.arch == arch] for arch in ("sm_80", "sm_90")}
+
+
+def named(kernels: list[KernelXRay], kernel: str) -> list[KernelXRay]:
+    return [k for k in kernels if k.kernel == kernel]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_copy_needs_nothing_special(compiled, arch):
+    k = named(compiled[arch], "copy_kernel")[0]
+    assert (k.shared_bytes, k.spills, k.mma, k.wgmma, k.tma, k.fits) == (0, 0, False, False, False, True)
+    assert 8 <= k.registers <= 64
+    assert k.grid == (1,)       # a callable grid, with BLOCK from the launch
+
+
+def test_a_product_uses_the_tensor_cores_of_each_generation(compiled):
+    old, new = named(compiled["sm_80"], "product_kernel")[0], named(compiled["sm_90"], "product_kernel")[0]
+    assert (old.mma, old.wgmma, new.mma, new.wgmma) == (True, False, True, True)
+    assert old.spills == new.spills == 0
+    assert 32 * 1024 <= old.shared_bytes <= old.shared_limit == 163 * 1024
+    assert new.shared_limit == 227 * 1024
+
+
+def test_few_registers_spill(compiled):
+    k = named(compiled["sm_80"], "product_kernel")[1]
+    assert k.registers <= 32
+    assert k.spills > 100
+    assert k.fits
+
+
+def test_too_much_shared_memory_does_not_fit(compiled):
+    k = named(compiled["sm_80"], "product_kernel")[2]
+    assert k.shared_bytes > 163 * 1024
+    assert not k.fits
+
+
+def test_a_descriptor_is_tma_on_hopper_and_pointers_before(compiled):
+    assert not named(compiled["sm_80"], "described_kernel")[0].tma
+    assert named(compiled["sm_90"], "described_kernel")[0].tma
+
+
+def test_each_configuration_of_an_autotuned_kernel(compiled):
+    tuned = [k for k in compiled["sm_80"] if k.config]
+    assert ["BLOCK_K: 32" in tuned[0].config, "BLOCK_K: 256" in tuned[1].config] == [True, True]
+    assert [k.fits for k in tuned] == [True, False]
+
+
+def test_heuristics_choose(compiled):
+    assert len(named(compiled["sm_80"], "copy_kernel")) == 2, "BLOCK 1024 by launch and by heuristic are one kernel"
+    assert any(k.grid == (1, 70000) and not k.fits for k in named(compiled["sm_80"], "copy_kernel"))
+
+
+def test_a_compile_error_names_the_line_and_the_cause(compiled):
+    k = named(compiled["sm_90"], "broken_kernel")[0]
+    assert "undefined_name is not defined" in k.error
+    assert "tl.store(x_ptr" in k.error
+    assert len(k.error) < 600
+    assert not k.fits
+
+
+def test_the_target_plays_its_part_in_the_wrapper_too():
+    told = xray_launches(SAMPLES, "asks_the_gpu", {"x": half(1024)}, ("sm_75", "sm_90"))
+    assert [(k.grid, k.error) for k in told] == [((40,), None), ((132,), None)]
+
+
+def test_what_a_function_does_wrong_is_told():
+    text = SAMPLES.read_text(encoding="utf-8")
+    raised = xray_launches(text, "raises", {"x": half(64)}, "sm_80")
+    assert [k.kernel for k in raised] == ["copy_kernel", "raises"]
+    assert raised[1].error.startswith('ValueError: the wrapper gave up')
+    nothing = xray._entries("no_launch", "sm_80", {"kernels": [], "error": None}, "")
+    assert nothing[0].error == "the function launched no Triton kernel"
+    missing = xray_launches(text, "no_such_function", {"x": half(64)}, "sm_80")
+    assert "defines no 'no_such_function'" in missing[0].error
+
+
+def test_a_crash_is_told_and_the_other_target_still_tried():
+    told = xray_launches(SAMPLES, "crashes", {"x": half(64)}, "sm_80")
+    assert told[0].error.startswith("the compiler crashed (SIGSEGV)")
+
+
+def test_an_endless_function_is_stopped(monkeypatch):
+    monkeypatch.setattr(_xray_run, "SECONDS_PER_JOB", 4)
+    told = xray_launches(SAMPLES, "endless", {"x": half(64)}, "sm_80")
+    assert "took longer than 4 s and was stopped" in told[0].error
+
+
+def test_a_second_look_starts_no_process(compiled, monkeypatch):
+    def no_process(*args):
+        raise AssertionError("a process was started")
+    monkeypatch.setattr(_xray_run, "_one_process", no_process)
+    inputs = {"x": half(1024), "a": half(128, 512), "b": half(512, 128), "tile": half(128, 64)}
+    again = xray_launches(SAMPLES, "everything", inputs, ("sm_80", "sm_90"))
+    assert [k.as_dict() for k in again] == [k.as_dict() for a in ("sm_80", "sm_90") for k in compiled[a]]
+
+
+def test_the_key_follows_what_decides_the_answer():
+    def key(source="s", function="f", arch="sm_80", **inputs):
+        return _xray_run.jobs_for(source, function, [(arch, inputs or {"x": half(4, 4)})])[0]["key"]
+    assert key() == key(x=half(4, 4))
+    others = [key(source="t"), key(function="g"), key(arch="sm_90"), key(x=half(4, 5)), key(x=half(4, 4).T),
+              key(x=torch.empty(4, 4)), key(x=half(5, 4)[1:]), key(x=half(4, 4), n=1)]
+    assert len({key(), *others}) == len(others) + 1
+
+
+def test_inputs_cross_as_plain_data():
+    flat = torch.arange(30, dtype=torch.int32)
+    values = {"sliced": half(6, 8)[1:, 2:5], "expanded": half(1, 4).expand(3, 4), "counts": flat[3:9].view(2, 3),
+              "empty": half(0, 4), "dtype": torch.bfloat16, "pair": (1, None, [True, 2.5]), "none": None, "text": "a"}
+    back = _specs.build(json.loads(json.dumps(_specs.describe(values))))
+    for name in ("sliced", "expanded", "counts", "empty"):
+        x, y = values[name], back[name]
+        assert (x.shape, x.stride(), x.storage_offset(), x.dtype) == (y.shape, y.stride(), y.storage_offset(), y.dtype)
+    assert torch.equal(back["counts"], values["counts"])
+    assert {k: back[k] for k in ("dtype", "pair", "none", "text")} == {
+        k: values[k] for k in ("dtype", "pair", "none", "text")}
+    with pytest.raises(TypeError, match="got function"):
+        _specs.describe(lambda: None)
+
+
+# --- Judging ----------------------------------------------------------------------------------------------------------
+
+def seen(**facts) -> KernelXRay:
+    return KernelXRay(**{"kernel": "k", "arch": "sm_75", "shared_limit": 65536, "shared_bytes": 1024} | facts)
+
+
+def wanted(arch="sm_75", **facts) -> XRay:
+    return XRay(**{"arch": arch, "name": "", "inputs": dict} | facts)
+
+
+def test_judge_says_what_to_do():
+    assert judge_one(wanted(), [seen(mma=True)]) == []
+    assert judge_one(wanted(), [seen(shared_bytes=98304)]) == [
+        "sm_75: k needs 96 KiB of shared memory, a Tesla T4 has 64 KiB for one program: smaller tiles or fewer stages"]
+    assert "spills 12 registers a thread to memory (0 allowed)" in judge_one(wanted(), [seen(spills=12)])[0]
+    assert judge_one(wanted(spills=12), [seen(spills=12)]) == []
+    assert "does not use the tensor cores" in judge_one(wanted(needs=("mma",)), [seen()])[0]
+    assert "at least 64 rows" in judge_one(wanted(needs=("mma", "wgmma")), [seen(mma=True)])[0]
+    assert judge_one(wanted(needs=("mma",)), [seen(), seen(kernel="other", mma=True)]) == []
+    assert judge_one(wanted(needs=("mma",)), [seen(error="at `x`: wrong")]) == ["sm_75: k: at `x`: wrong"]
+    assert "put the large axis first" in judge_one(wanted(), [seen(grid=(1, 70000))])[0]
+
+
+def test_one_good_configuration_is_enough():
+    bad, good = seen(config="a", shared_bytes=98304, spills=3), seen(config="b")
+    assert judge_one(wanted(), [bad, good]) == []
+    assert len(judge_one(wanted(), [bad, seen(config="b", spills=1)])) == 1
+
+
+def exercise(name: str, *xrays: XRay) -> Exercise:
+    return Exercise(chapter="samples", name=name, summary="", reference=lambda x: x, cases=lambda draw: (),
+                    outputs=(Output(name="y"),), mistakes=(), hints=(), points=1, minutes=1, difficulty="easy",
+                    kernel=Kernel(xrays=xrays))
+
+
+def test_judge_an_exercise():
+    one = XRay(arch="sm_80", name="N = 64", inputs=lambda: {"x": half(64)}, needs=("mma",))
+    problems = judge(exercise("copy", one, one), SAMPLES)
+    assert len(problems) == 1
+    assert problems[0].startswith("sm_80, N = 64: copy_kernel does not use the tensor cores")
+    assert judge(exercise("copy"), SAMPLES) == []
+
+
+def test_a_wrapped_worker_and_its_answers_are_distrusted(tmp_path):
+    """A sandbox may wrap the command; whatever the process writes, only well-formed answers to the jobs count."""
+    forged = tmp_path / "forge.py"
+    forged.write_text(
+        "import json, sys\nrequest = json.load(sys.stdin)\nkey = request['jobs'][0]['key']\n"
+        "lines = ['no json', json.dumps({'key': 'other', 'kernels': [], 'error': None}), json.dumps([1]),"
+        " json.dumps({'key': key, 'kernels': [{'kernel': 'k', 'surprise': 1, 'registers': '7', 'mma': 1}],"
+        " 'error': None})]\nopen(request['out'], 'w').write('\\n'.join(lines))\n", encoding="utf-8")
+    told = xray_launches("source of a forger", "f", {}, "sm_80", wrap=lambda command, folder: [command[0], str(forged)])
+    assert [(k.kernel, k.registers, k.mma) for k in told] == [("k", 7, False)]
+
+
+def test_views():
+    shown = xray.XRays([seen(), seen(kernel="<script>", error="no & never")])
+    assert "1 of 64" in str(shown)
+    assert "no: no & never" in str(shown)
+    page = shown._repr_html_()
+    assert "<script>" not in page
+    assert "no &amp; never" in page
+
+
+# --- Targets and machine code -----------------------------------------------------------------------------------------
+
+def test_targets():
+    assert targets.target("90") is targets.target("sm90") is targets.target("SM_90") is targets.TARGETS["sm_90"]
+    assert targets.target("8.9").capability == (8, 9)
+    with pytest.raises(targets.UnknownArch, match=r"Did you mean sm_90"):
+        targets.target("sm_91")
+
+
+def test_machine_code_is_read():
+    assert _sass.parse_sass("  HMMA.16816.F32 R4, R8") == {"mma": True, "wgmma": False, "tma": False}
+    assert _sass.parse_sass("HGMMA.64x128x16.F32 ; UTMALDG.2D [UR8]") == {"mma": True, "wgmma": True, "tma": True}
+    assert _sass.parse_sass("FFMA R1, R2 ; // HMMAX") == {"mma": False, "wgmma": False, "tma": False}
+    usage = "Function k:\n  REG:64 STACK:400 SHARED:0 LOCAL:0 CONSTANT[0]:400"
+    assert _sass.parse_usage(usage, True) == {"registers": 64, "spills": 100}
+    assert _sass.parse_usage(usage, False) == {"registers": 64, "spills": 0}
+    with pytest.raises(RuntimeError, match="no register count"):
+        _sass.parse_usage("nothing", False)
