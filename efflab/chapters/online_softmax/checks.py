@@ -12,6 +12,8 @@ import torch
 
 from efflab.chapters.online_softmax import mistakes
 from efflab.checking import SOFTMAX, Bar, Case, Draw, Exercise, Forbidden, Kernel, Limit, Output, XRay
+from efflab.checking.draw import Layout
+from efflab.gpu.curves import Curve
 
 NEVER = float("-inf")
 DRIVES = "efflab.chapters.online_softmax.drive"
@@ -228,12 +230,14 @@ def fused_softmax_cases(draw: Draw) -> Iterator[Case]:
         yield Case(name=f"rows round 1e4, -1e4 and 0, {name}", inputs={"x": far_apart(draw, 3, 70, dtype)})
         yield Case(name=f"-inf in half of the entries, {name}", inputs={"x": with_holes(draw, 3, 40, dtype)})
         yield Case(name=f"rows of only -inf, {name}", inputs={"x": with_empty_rows(draw, 4, 50, dtype)})
-    for layout in ("sliced", "offset", "expanded", "transposed"):
+    layouts: tuple[Layout, ...] = ("sliced", "offset", "expanded", "transposed")
+    for layout in layouts:
         yield Case(name=f"float16, {layout}", inputs={"x": draw.normal(4, 200, dtype=torch.float16, layout=layout)})
     yield Case(name="1 x 65,536, nearly equal values, float16",
                inputs={"x": draw.normal(1, 65_536, dtype=torch.float16, scale=1e-5)})
     yield Case(name="1 x 40,000, float32", inputs={"x": draw.normal(1, 40_000)})
-    for layout in ("transposed", "contiguous"):
+    layouts = ("transposed", "contiguous")
+    for layout in layouts:
         x = draw.normal(5, 600, dtype=torch.float16, layout=layout)
         limit = Limit(extra_bytes=x.numel() * x.element_size() + 64, launches=1,
                       because="y is all the memory it needs, and one launch all the work: no copy of x, no buffers.")
@@ -244,10 +248,10 @@ def xray_rows(cols: int, dtype: torch.dtype) -> Mapping[str, Any]:
     return {"x": torch.empty(1024, cols, dtype=dtype)}
 
 
-def bar_rows(draw: Draw) -> Mapping[str, Any]:
-    """65,536 x 4,096 bfloat16, half a GiB: made on the GPU."""
+def bar_rows(draw: Draw, rows: int = 65_536, cols: int = 4_096) -> Mapping[str, Any]:
+    """bfloat16, half a GiB: made on the GPU."""
     generator = torch.Generator(device=draw.device).manual_seed(draw.seed)
-    return {"x": torch.randn(65_536, 4_096, generator=generator, device=draw.device, dtype=torch.bfloat16)}
+    return {"x": torch.randn(rows, cols, generator=generator, device=draw.device, dtype=torch.bfloat16)}
 
 
 BAR_BYTES = 2.0 * 65_536 * 4_096 * 2      # x read once, y written once
@@ -264,6 +268,15 @@ KERNEL = Kernel(
         Bar(name="against torch.compile's softmax, 65,536 x 4,096 bfloat16", peer="compiled_softmax", at_least=1.0,
             inputs=bar_rows, gpu="H200", bytes=BAR_BYTES, stretch=2.0),
     ),
+)
+
+
+SIZES = (256, 1024, 4096, 16_384, 32_768, 65_536)
+ELEMENTS = 2**28
+CURVES = (
+    Curve(name="softmax of 2²⁸ bfloat16 numbers in rows of N", axis="N", sizes=SIZES, functions=("fused_softmax",),
+          peers=("clone", "compiled_softmax", "torch_softmax"), unit="TB/s", work=lambda cols: 4.0 * ELEMENTS,
+          inputs=lambda draw, cols: bar_rows(draw, ELEMENTS // cols, cols)),
 )
 
 
