@@ -20,7 +20,7 @@ import torch
 
 from efflab.checking.observe import Observation, Raised
 from efflab.grade import processes, protocol
-from efflab.grade.isolate import FILE_BYTES, PROCESSES, SCRATCH, Walls, clean_environment, command
+from efflab.grade.isolate import FILE_BYTES, PROCESSES, SCRATCH, UNTOUCHED, Walls, clean_environment, command
 from efflab.grade.protocol import Ended, Invalid, Receiver, TooLate
 
 START_SECONDS = 180.0               # to import torch and triton, on a machine that is busy
@@ -52,7 +52,7 @@ class Warm:
             "device": "cuda" if walls.gpu else "cpu", "show": show,
             "scratch": [folder, "/dev/shm"] if walls.bwrap else [folder],
             "limits": {"cpu_seconds": int(walls.seconds * 2 + 30), "file_bytes": FILE_BYTES, "processes": PROCESSES,
-                       "address_space": None if walls.gpu else walls.memory}}
+                       "address_space": None if walls.gpu else walls.memory + UNTOUCHED}}
         inner = [sys.executable, "-m", "efflab.grade.zygote", str(theirs.fileno()), json.dumps(self._settings)]
         self._log = (self.scratch.parent / (self.scratch.name + ".log")).open("w+b")
         with theirs:
@@ -74,6 +74,7 @@ class Warm:
             if self._line(START_SECONDS) != b"ready":
                 raise WorkerFailed(f"the grader's worker did not start: {self._last_words()}")
             self._keep = frozenset(processes.descendants(self._process.pid))
+            self.clean()
 
     def fork(self) -> socket.socket:
         """A channel to a fresh child."""
@@ -100,10 +101,9 @@ class Warm:
         except (OSError, ValueError) as error:
             raise WorkerFailed("the grader's worker does not answer") from error
 
-    def load_of_children(self) -> tuple[int, int]:
-        """(processes, bytes of memory) of what runs for the submission now."""
-        pids = processes.descendants(self._process.pid) - (self._keep or frozenset())
-        return len(pids), processes.resident_bytes(pids)
+    def children(self) -> set[int]:
+        """The processes that run for the submission now."""
+        return processes.descendants(self._process.pid) - (self._keep or frozenset())
 
     def close(self) -> None:
         self._control.close()
@@ -200,14 +200,14 @@ class Attempt:
             self._check_load()
 
     def _check_load(self) -> None:
-        count, held = self._warm.load_of_children()
+        pids = self._warm.children()
         most = self._warm.walls.memory
-        if held > most:
-            self.close()
-            raise Stopped("MemoryError", f"stopped: it held more than {most / 2**30:g} GB of memory")
-        if count > PROCESSES:
+        if len(pids) > PROCESSES:
             self.close()
             raise Stopped("ProcessLimit", f"stopped: it started more than {PROCESSES} processes")
+        if processes.held_bytes(pids) > most:
+            self.close()
+            raise Stopped("MemoryLimit", f"stopped: it held more than {most / 2**30:g} GB of memory")
 
 
 def _end(code: int | None) -> str:

@@ -192,7 +192,7 @@ def _loaded(attempt: Attempt, exercise: Exercise, code: Code) -> tuple[Raised | 
         return replace(stopped.raised, message=f"{stopped.raised.message}, while its definitions were loaded"), []
     except (Invalid, KeyError, TypeError, ValueError):
         return Raised("InvalidAnswer", "its process did not say what it defines", ""), []
-    notes = [f"note    {where}, line {line} failed: {said}" for said, where, line in failures[:3]]
+    notes = [f"note    {where}, line {line} failed: {said}" for said, where, line in failures if "efflab." not in said][:3]
     if defined:
         return None, notes
     said = f"{exercise.name} could not be defined" + (f" ({failures[0][0]})" if failures else " as a function")

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
@@ -32,6 +33,7 @@ SCRATCH = "/tmp"
 FILE_BYTES = 256 << 20
 SCRATCH_BYTES = 1 << 30
 PROCESSES = 256
+UNTOUCHED = 48 << 30        # address space beyond the memory limit: inputs with strides past 2**31 map it, touching little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +144,8 @@ def _bwrap(w: Walls, hidden: Sequence[str], environment: dict[str, str], writabl
 
 def _python_paths() -> list[str]:
     """What must be readable for this Python to start: its prefixes, its path, and the links that lead to it."""
-    wanted = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), *sys.path,
-              *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
+    wanted = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), *site.getsitepackages(),
+              site.getusersitepackages(), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
     link = sys.executable
     for _ in range(16):
         wanted.append(link)

@@ -64,13 +64,18 @@ def _parents() -> Iterable[tuple[int, int]]:
     return found
 
 
-def resident_bytes(pids: Iterable[int]) -> int:
-    """Memory that these processes hold, pages they share counted once for each."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    return total
+def held_bytes(pids: Iterable[int]) -> int:
+    """Memory that these processes hold; pages shared by n processes count 1/n for each."""
+    return sum(_held(pid) for pid in pids)
+
+
+def _held(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) << 10
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return 0
 
 
 def kill_below(root: int, keep: frozenset[int] = frozenset(), seconds: float = 5.0) -> bool:

@@ -7,6 +7,7 @@ expected outputs, no seeds.
 from __future__ import annotations
 
 import __future__ as future
+import dataclasses
 import importlib.abc
 import linecache
 import re
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 
 from efflab.checking import wire
-from efflab.checking.observe import _raised, observe
+from efflab.checking.observe import Observation, _raised, observe
 from efflab.grade import protocol
 
 MODULE = "submission"
@@ -88,8 +89,13 @@ def _run_definitions(module: ModuleType, filename: str, text: str, kept: list[An
 
 
 def _run(function: Any, request: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    seen = observe(function, request["inputs"], drive=request["drive"], forbidden=tuple(request["forbidden"]))
-    return seen.as_dict() | {"value": sendable(seen.value, device)}
+    try:
+        seen = observe(function, request["inputs"], drive=request["drive"], forbidden=tuple(request["forbidden"]))
+        return seen.as_dict() | {"value": sendable(seen.value, device)}
+    except (Exception, SystemExit) as error:          # the returned object itself raised when it was looked at
+        told = _raised(error)
+        told = dataclasses.replace(told, message=f"what it returned cannot be read: {told.message}", where="", stub=None)
+        return Observation(error=told).as_dict()
 
 
 def sendable(value: Any, device: torch.device) -> Any:
