@@ -40,6 +40,12 @@ class Watch(TorchDispatchMode):
         self._sizes: dict[int, int] = {}
         self._undo: list[Callable[[], None]] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False keeps torch from wrapping __torch_dispatch__: that imports torch._dynamo (two seconds, on the first
+        operator) to switch off a compiler that never runs here."""
+        return False
+
     def __enter__(self) -> Watch:
         self._watch_launches()
         super().__enter__()
