@@ -73,10 +73,21 @@ def sdpa_efficient(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale:
     return _sdpa("EFFICIENT_ATTENTION", q, k, v, causal, scale)
 
 
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile for each shape anew. After 8 shapes dynamo would fall back to eager without a word, and the
+    peer would look slow: raise that limit."""
+    import torch._dynamo
+
+    for name in ("recompile_limit", "cache_size_limit"):        # the second is the first one's old name
+        if hasattr(torch._dynamo.config, name):
+            setattr(torch._dynamo.config, name, max(256, getattr(torch._dynamo.config, name)))
+    return torch.compile(function, dynamic=False)
+
+
 @functools.lru_cache(maxsize=1)
 def _compiled_flex() -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
-    return torch.compile(flex_attention, dynamic=False)
+    return _compiled(flex_attention)
 
 
 @functools.lru_cache(maxsize=8)
@@ -130,7 +141,7 @@ def torch_softmax(x: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=1)
 def _compiled_softmax() -> Callable[[Tensor], Tensor]:
-    return torch.compile(torch_softmax, dynamic=False)
+    return _compiled(torch_softmax)
 
 
 def compiled_softmax(x: Tensor) -> Tensor:
