@@ -208,8 +208,8 @@ SCALE_COPY_KERNEL = Kernel(
 
 # predict_ms --------------------------------------------------------------------------------------
 def predict_ms_reference(flops: float, bytes: float, machine: Mapping[str, float]) -> float:
-    milliseconds = torch.tensor([flops / machine["peak_flops"], bytes / machine["bandwidth"]], dtype=torch.float64) * 1e3
-    return float(milliseconds.max()) + machine["launch_us"] / 1000.0
+    limits = torch.tensor([flops / machine["peak_flops"], bytes / machine["bandwidth"]], dtype=torch.float64)
+    return float(1e3 * limits.max()) + machine["launch_us"] / 1000.0
 
 
 def predict_ms_cases(draw: Draw) -> Iterator[Case]:

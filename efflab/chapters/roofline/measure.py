@@ -43,18 +43,18 @@ class MeasuredMachine:
         return {"peak_flops": self.peaks[dtype], "bandwidth": self.bandwidth, "launch_us": self.launch_us}
 
     def __str__(self) -> str:
-        rates = "".join(f"{dtype:<12}{_rate(peak)}FLOP/s, ridge at {peak / self.bandwidth:.0f} FLOP/byte\n"
+        rates = "".join(f"{dtype:<12}{human(peak, 'FLOP/s')}, ridge at {peak / self.bandwidth:.0f} FLOP/byte\n"
                         for dtype, peak in self.peaks.items())
-        return (f"{self.name}\n{rates}large copy  {_rate(self.bandwidth)}B/s, read and written\n"
+        return (f"{self.name}\n{rates}large copy  {human(self.bandwidth, 'B/s')}, read and written\n"
                 f"one launch  {self.launch_us:.1f} µs")
 
 
-def _rate(value: float) -> str:
-    """1.2e12 -> "1.20 T"."""
-    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= unit:
-            return f"{value / unit:.3g} {name}"
-    return f"{value:.3g} "
+def human(value: float, unit: str) -> str:
+    """1.2e12, "FLOP/s" -> "1.2 TFLOP/s"."""
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {letter}{unit}"
+    return f"{value:.3g} {unit}"
 
 
 class Stopwatch:

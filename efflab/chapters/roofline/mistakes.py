@@ -156,9 +156,9 @@ COUNT_ATTENTION = tuple(
         ("kv_heads", "work is counted for Hkv heads; every one of the Hq query heads has its own scores"),
         ("kv_not_shared", "keys and values are read once for each query head; they exist once for each of Hkv heads"),
         ("output_not_written", "o is not counted: it is written, Nq × D for each query head"),
-        ("scores_written_once", "S and P are each written once and read once, four passes over Nq × Nk; two are missing"),
+        ("scores_written_once", "S and P are each written once and read once, four passes; two are missing"),
         ("scores_in_fused", "the fused form is charged for S and P; they never leave the chip"),
-        ("visible_scores_only", "S and P are counted for visible pairs only; unfused, the full Nq × Nk matrix is stored"),
+        ("visible_scores_only", "S and P are counted for visible pairs only; unfused, all of Nq × Nk is stored"),
     )
 )
 
@@ -219,8 +219,8 @@ def _timer_one_span(fn: Any, *, clock: Any, synchronize: Any, warmup: int = 3, r
     return (clock() - start) / repeats
 
 
-MEDIAN_TIME = tuple(
-    Mistake(name=name, sentence=sentence, function=_timer(name)) for name, sentence in (
+MEDIAN_TIME = (
+    *(Mistake(name=name, sentence=sentence, function=_timer(name)) for name, sentence in (
         ("no_wait_before_end", "the second reading does not wait: it times the launch, not the work"),
         ("no_wait_before_start", "the first reading does not wait: what was queued before (a flush, warm-up) "
                                  "is timed as well"),
@@ -232,8 +232,7 @@ MEDIAN_TIME = tuple(
         ("mean", "the mean is returned: one hiccup moves it, the median stays"),
         ("best", "the fastest repeat is returned, not the median"),
         ("upper_median", "with an even number of repeats the median is the mean of the middle two"),
-    )
-) + (
+    )),
     Mistake(name="one_span", function=_timer_one_span,
             sentence="all repeats are timed as one span and divided: a mean, with the flushes inside"),
 )
@@ -346,8 +345,8 @@ def _predict_free_without_flops(flops: float, bytes: float, machine: dict[str, f
     return flops / rate * 1e3 + machine["launch_us"] * 1e-3
 
 
-PREDICT_MS = tuple(
-    Mistake(name=name, sentence=sentence, function=_predict(name)) for name, sentence in (
+PREDICT_MS = (
+    *(Mistake(name=name, sentence=sentence, function=_predict(name)) for name, sentence in (
         ("sum", "the two times are added; loads and arithmetic overlap, so the longer one counts"),
         ("shorter", "the shorter of the two times is taken; the longer one is the limit"),
         ("compute_only", "only the arithmetic is timed; the bytes may take longer"),
@@ -356,8 +355,7 @@ PREDICT_MS = tuple(
         ("launch_forgotten", "the launch is left out; for small operations it is nearly everything"),
         ("launch_as_ms", "launch_us is added as milliseconds; it is in microseconds"),
         ("launch_is_a_floor", "the launch is used as a lower limit; it comes on top of the roofline time"),
-    )
-) + (
+    )),
     Mistake(name="no_flops_no_time", function=_predict_free_without_flops,
             sentence="an operation without FLOPs is taken to be free; its bytes still have to move"),
 )
