@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -135,7 +136,7 @@ def short_error(error: BaseException, printed: str) -> str:
         code = source.splitlines()[line - 1].strip()
         message = getattr(error, "error_message", None) or error.__cause__ or type(error).__name__
         return f"at `{code}`: {' '.join(str(message).split())[:400]}"
-    told = [text.split("rror:", 1)[1].strip() for text in f"{printed}\n{error}".splitlines() if "rror:" in text]
+    told = [m[1].strip() for m in re.finditer(r"\b(?:error|fatal)\s*:\s*(\S.*)", f"{printed}\n{error}", re.IGNORECASE)]
     plain = str(error).strip().splitlines()
     return f"{type(error).__name__}: {(told + plain + ['no message'])[0][:400]}"
 

@@ -196,8 +196,8 @@ def test_the_xray_says_what_the_gpu_says():
     if arch not in targets.TARGETS:
         print(f"  the x-ray has no target {arch}")
         return
-    a, b = normal(128, 512), normal(512, 128)
-    for options in ({}, {"maxnreg": 64}):
+    for size, options in ((128, {}), (64, {"warps": 1, "maxnreg": 128})):       # the second one spills
+        a, b = normal(size, 512), normal(512, size)
         c, compiled = sample_kernels.product(a, b, **options)
         told = xray.xray_launches(SAMPLES, "product", {"a": a, "b": b, **options}, arch, cached=False)
         print(f"  {told}\n  Triton: {compiled.metadata.shared} bytes, {compiled.n_regs} registers, "
