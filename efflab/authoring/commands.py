@@ -49,6 +49,21 @@ def execute(chapters: tuple[str, ...], out: Path | None, timeout: float) -> None
     sys.exit(main(list(chapters), out, timeout))
 
 
+@click.command()
+@click.argument("chapter")
+def new(chapter: str) -> None:
+    """Lay out a CHAPTER of the course table (efflab/course.py): an example to fill in."""
+    from efflab.authoring.skeleton import lay_out
+    from efflab.course import chapter as find
+
+    course = _or_stop(this_course)
+    for path in _or_stop(lambda: lay_out(course, find(chapter))):
+        click.echo(f"wrote {course.shown(path)}")
+    slug = _or_stop(lambda: find(chapter)).slug
+    click.echo(f"It works as it stands:  ./run build {slug}  and  pytest tests -k {slug}\n"
+               "Replace the example and every TODO; tests/authoring/test_chapter_complete.py says what is lacking.")
+
+
 def _check(course: Course, chosen: list[ChapterFacts], *, everything: bool) -> NoReturn:
     from efflab.authoring.build import differences, stale_files
 
