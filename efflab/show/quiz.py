@@ -94,9 +94,9 @@ def predict(question: str, unit: str, answer: float | Callable[[], float], expla
     explain: why it is so, in one to three sentences.
     """
     heading = f"<b>Predict.</b> {_inline(question)}"
-    instead = {"text/html": heading, "text/plain": f"Predict. {question} [{unit}]"}
+    instead = {"text/html": heading, "text/plain": f"Predict. {question}" + f" [{unit}]" * bool(unit)}
     if not callable(answer):
-        truth = f"{_number(answer)} {unit}."
+        truth = f"{_number(answer)} {unit}".strip() + "."
         instead["text/html"] += f"<details><summary>Answer</summary>{truth} {_inline(explain)}</details>"
         instead["text/plain"] += f"\nAnswer: {truth} {explain}"
     if not have_widgets():
@@ -128,7 +128,8 @@ def _compared(entered: str, answer: float | Callable[[], float], unit: str, expl
     except ValueError:
         return "Enter a number first: a rough one is fine."
     value = answer() if callable(answer) else answer
-    said = f"You said {_number(guess)}; it is <b>{_number(value)} {_inline(unit)}</b>{_distance(guess, value)}."
+    truth = f"{_number(value)} {_inline(unit)}".strip()
+    said = f"You said {_number(guess)}; it is <b>{truth}</b>{_distance(guess, value)}."
     return _boxed(f"{said} {_inline(explain)}", GREEN)
 
 

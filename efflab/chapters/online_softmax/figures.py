@@ -18,6 +18,15 @@ NEVER = float("-inf")
 
 # --- What it costs ------------------------------------------------------------------------------------------------
 
+def opening() -> None:
+    """Softmax on this machine, as PyTorch has it and as five operators, beside a copy."""
+    def five_operators(x: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(x - x.amax(-1, keepdim=True))
+        return e / e.sum(-1, keepdim=True)
+
+    against_copy({"torch.softmax": lambda x: torch.softmax(x, -1), "softmax in five operators": five_operators})
+
+
 def against_copy(functions: Mapping[str, Callable[[torch.Tensor], Any]], rows: int = 512, cols: int = 4096) -> None:
     """Time functions of x (rows, cols), float32, on this machine, beside a copy of x."""
     from efflab.gpu import timing
@@ -28,7 +37,7 @@ def against_copy(functions: Mapping[str, Callable[[torch.Tensor], Any]], rows: i
     sets = [{"x": torch.randn(rows, cols, device=device)} for _ in range(2)]
     sides = {"copy": timing.Side(function=lambda x: x.clone(), sets=sets)}
     sides |= {name: timing.Side(function=lambda x, f=f: f(x), sets=sets) for name, f in functions.items()}
-    times = timing.race(sides, warmup=1, repeats=7)
+    times = timing.race(sides, warmup=2, repeats=9)
     table = [[name, t.ms, t.ms / times["copy"].ms] for name, t in times.items()]
     show.table(table, ["", "ms", "times a copy"], caption=f"x ({rows:,}, {cols:,}) float32, this machine")
 
@@ -82,6 +91,48 @@ def traffic(functions: Mapping[str, Callable[[torch.Tensor], Any]], rows: int = 
     ax.legend(loc="lower right")
     said = "; ".join(f"{name} {r:.1f} read and {w:.1f} written" for name, (r, w) in counted.items())
     show.figure(fig, alt=f"Bytes moved in units of the size of x. {said}.")
+
+
+@show.style()
+def h200_curve() -> None:
+    """TB/s against the length of a row, on an H200."""
+    curve, source = measured.softmax_curve()
+    fig, ax = show.canvas(height=3.4)
+    names = {"clone": "copy", "fused_softmax": "fused_softmax", "compiled_softmax": "torch.compile",
+             "torch_softmax": "torch.softmax"}
+    for i, (name, rates) in enumerate(curve["series"].items()):
+        points = [(n, rate) for n, rate in zip(curve["sizes"], rates, strict=True) if rate is not None]
+        copy = name == "clone"
+        ax.plot(*zip(*points, strict=True), marker=show.MARKERS[i], color=show.GREY if copy else show.CYCLE[i],
+                label=names.get(name, name), linestyle="--" if copy else "-")
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(curve["sizes"], [f"{n:,}" for n in curve["sizes"]])
+    ax.set_ylim(0, 4.9)
+    ax.set_xlabel("N, numbers in a row (2²⁸ numbers in all, bfloat16)")
+    ax.set_ylabel("TB/s")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    said = "; ".join(f"{names.get(name, name)} " + ", ".join("none" if r is None else f"{r:.2f}" for r in rates)
+                     for name, rates in curve["series"].items())
+    show.figure(fig, alt=f"TB/s on an H200 for rows of {curve['sizes']} numbers: {said}. {source}")
+    print(source)
+
+
+def registers(fused_softmax: Callable[[torch.Tensor], torch.Tensor], arch: str = "sm_90") -> None:
+    """What the compiler says about the learner's kernel for a row that fits in registers and one that does not."""
+    from efflab.gpu import xray
+
+    reason = xray.available()
+    if reason is not None:
+        print(f"No x-ray here: {reason}")
+        return
+    rows = []
+    for cols in (4_096, 65_536):
+        for k in xray.show(fused_softmax, {"x": torch.empty(64, cols, dtype=torch.float16)}, arch):
+            kept = cols * 4 / 1024
+            rows.append([f"{cols:,}", f"{kept:.0f} KiB", k.num_warps * 32, k.registers, k.spills] if k.error is None
+                        else [f"{cols:,}", f"{kept:.0f} KiB", "-", "-", k.error])
+    show.table(rows, ["N", "row in float32", "threads", "registers a thread", "spilled"],
+               caption=f"fused_softmax, compiled for {arch}")
 
 
 # --- Why the maximum ----------------------------------------------------------------------------------------------
@@ -190,7 +241,8 @@ def _draw_row(ax: Any, x: torch.Tensor, before: int, seen: int, m: float, m_old:
         ax.text(0.2, 5.6, f"dashed: m before, {_n(m_old)}", color=show.GREY, va="center")
     if m != NEVER:
         ax.hlines(m, -0.5, COLS - 0.5, color=show.VERMILION)
-    ax.text(COLS - 0.2, m if m != NEVER else -5.4, f"m = {_n(m)}", color=show.VERMILION, va="center")
+    ax.text(COLS - 0.2, m if m != NEVER else -5.4, f"m = {_n(m)}", color=show.VERMILION, va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
     ax.set_title("The row. Grey: read and gone; blue: this block, on the chip; pale: to come")
     ax.set_ylabel("x")
     ax.set_xticks(range(0, COLS + 1, BLOCK))

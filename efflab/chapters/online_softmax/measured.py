@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 COPY_BAR = "of copy bandwidth, 65,536 x 4,096 bfloat16"
 COMPILE_BAR = "against torch.compile's softmax, 65,536 x 4,096 bfloat16"
 
@@ -27,3 +29,21 @@ def softmax_rates() -> tuple[dict[str, float], str]:
     source = (f"copy, fused_softmax, torch.compile: efflab bench, {where['gpu']}, torch {where['torch']}, triton "
               f"{where['triton']}, {where['date']}. The others: {FIRST_SOURCE[0].lower()}{FIRST_SOURCE[1:]}")
     return {**FIRST, **again}, source
+
+
+# TB/s against N, 2**28 bfloat16 numbers, the same run.
+FIRST_CURVE = {"sizes": [1024, 4096, 16_384, 32_768, 65_536], "series": {
+    "fused_softmax": [4.18, 4.05, 3.94, 3.22, 2.74], "clone": [4.15, 4.17, 4.14, 4.14, 4.16],
+    "compiled_softmax": [None, 1.74, None, None, 1.95], "torch_softmax": [2.67, 1.29, 2.22, 2.27, 2.09]}}
+
+
+def softmax_curve() -> tuple[dict[str, Any], str]:
+    """({"sizes", "series": {name: TB/s at each size}}, where the numbers come from)."""
+    from efflab.gpu import results
+
+    found = results.load("H200")
+    chapter = found["chapters"].get("online_softmax") if found else None
+    if chapter and chapter.get("curves"):
+        return chapter["curves"][0], (f"efflab bench, {chapter['gpu']}, torch {chapter['torch']}, triton "
+                                      f"{chapter['triton']}, {chapter['date']}.")
+    return FIRST_CURVE, FIRST_SOURCE
