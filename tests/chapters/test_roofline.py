@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from efflab import course
-from efflab.chapters.roofline import checks, figures
+from efflab.chapters.roofline import cases, figures
 from efflab.chapters.roofline.chips import CHIPS, chip
 from efflab.chapters.roofline.drive import FakeDevice, order_of_events
 from efflab.chapters.roofline.measure import MeasuredMachine, Stopwatch, caches, one_core
@@ -40,7 +40,7 @@ def test_matmul_counts_agree_with_torch(M: int, N: int, K: int) -> None:
     with FlopCounterMode(display=False) as counter:
         c = a @ b
     expected = counter.get_total_flops(), a.nbytes + b.nbytes + c.nbytes
-    assert checks.count_matmul_reference(M, N, K, 4) == expected
+    assert cases.count_matmul_reference(M, N, K, 4) == expected
     assert solution.count_matmul(M, N, K, 4) == expected
 
 
@@ -57,7 +57,7 @@ def test_attention_counts_agree_with_torch(B: int, Hq: int, Hkv: int, Nq: int, N
         assert (p @ many).shape == o.shape
     flops, outer = unfused.get_total_flops(), q.nbytes + 2 * k.nbytes + o.nbytes
     assert flops == fused
-    for count in (checks.count_attention_reference, solution.count_attention):
+    for count in (cases.count_attention_reference, solution.count_attention):
         assert count(B, Hq, Hkv, Nq, Nk, D, 4) == (flops, outer)
         assert count(B, Hq, Hkv, Nq, Nk, D, 4, fused=False) == (flops, outer + 2 * s.nbytes + 2 * p.nbytes)
 
@@ -65,7 +65,7 @@ def test_attention_counts_agree_with_torch(B: int, Hq: int, Hkv: int, Nq: int, N
 @pytest.mark.parametrize(("Nq", "Nk"), [(1, 1), (1, 9), (4, 9), (9, 4), (7, 7)])
 def test_causal_pairs_one_by_one(Nq: int, Nk: int) -> None:
     pairs = sum(j <= i + Nk - Nq for i in range(Nq) for j in range(Nk))
-    for count in (checks.count_attention_reference, solution.count_attention):
+    for count in (cases.count_attention_reference, solution.count_attention):
         assert count(2, 3, 3, Nq, Nk, 8, 2, causal=True)[0] == 4 * 8 * 2 * 3 * pairs
 
 

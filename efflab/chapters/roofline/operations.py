@@ -30,54 +30,73 @@ class Operation:
     cold: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Of the six operations: numbers to scale, LayerNorm's rows and columns, a weight, a square product, attention."""
+
+    many: int
+    rows: int
+    cols: int
+    weight: tuple[int, int]
+    n: int
+    attention: tuple[int, int, int, int]
+
+
+GPU_SIZES = Sizes(many=2**27, rows=16384, cols=4096, weight=(8192, 28672), n=4096, attention=(4, 16, 4096, 128))
+CPU_SIZES = Sizes(many=2**22, rows=2048, cols=1024, weight=(4096, 4096), n=512, attention=(1, 4, 512, 64))
+
+
 def six_operations(mine: MeasuredMachine, count_matmul: Count, count_attention: Count) -> tuple[Operation, ...]:
-    """The six, at sizes that suit this machine."""
+    """The six, at sizes that suit this machine; work and traffic as the learner's functions count them."""
     on_gpu = torch.cuda.is_available()
-    device = torch.device("cuda" if on_gpu else "cpu")
-    name = mine.narrow if on_gpu else "float32"
-    dtype = getattr(torch, name)
-    size = dtype.itemsize
-    many = 2**27 if on_gpu else 2**22
-    rows, cols = (16384, 4096) if on_gpu else (2048, 1024)
-    n = 4096 if on_gpu else 512
-    stats = torch.float32 if on_gpu else dtype
-    k, m = (8192, 28672) if on_gpu else (4096, 4096)
-    shape = (4, 16, 4096, 128) if on_gpu else (1, 4, 512, 64)
+    sizes, dtype = (GPU_SIZES, mine.narrow) if on_gpu else (CPU_SIZES, "float32")
+    make = _Maker(torch.device("cuda" if on_gpu else "cpu"), getattr(torch, dtype))
+    item = make.dtype.itemsize
+    rows, cols, n, (k, m), (B, H, N, D) = sizes.rows, sizes.cols, sizes.n, sizes.weight, sizes.attention
+    return (
+        Operation("scale 1,000 numbers", 1000, 2000 * item, dtype, lambda: make.scale(1000), cold=False),
+        Operation(f"scale {sizes.many:,} numbers", sizes.many, 2 * sizes.many * item, dtype,
+                  lambda: make.scale(sizes.many)),
+        Operation(f"LayerNorm, {rows:,} rows of {cols:,}", LAYER_NORM_FLOPS * rows * cols,
+                  (2 * rows * cols + 2 * cols) * item, dtype, lambda: make.layer_norm(rows, cols)),
+        Operation(f"one row through {k:,} × {m:,}", *count_matmul(1, m, k, item), dtype,
+                  lambda: make.product(1, m, k)),
+        Operation(f"product, {n:,} × {n:,} × {n:,}", *count_matmul(n, n, n, item), dtype,
+                  lambda: make.product(n, n, n)),
+        Operation(f"fused attention, B {B}, H {H}, N {N:,}, D {D}", *count_attention(B, H, H, N, N, D, item), dtype,
+                  lambda: make.attention(B, H, N, D)),
+    )
 
-    def random(*sizes: int) -> torch.Tensor:
-        return torch.randn(sizes, device=device).to(dtype)
 
-    def scale(count: int) -> Callable[[], object]:
-        x = random(count)
+@dataclass(frozen=True)
+class _Maker:
+    """Makes random inputs on a device and returns the call to time; results go where memory is there already."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    def random(self, *sizes: int) -> torch.Tensor:
+        return torch.randn(sizes, device=self.device).to(self.dtype)
+
+    def scale(self, count: int) -> Callable[[], object]:
+        x = self.random(count)
         y = torch.empty_like(x)
         return lambda: torch.mul(x, 1.5, out=y)
 
-    def product(*sizes: int) -> Callable[[], object]:
-        a, b = random(sizes[0], sizes[2]), random(sizes[2], sizes[1])
-        c = torch.empty(sizes[0], sizes[1], device=device, dtype=dtype)
+    def product(self, M: int, N: int, K: int) -> Callable[[], object]:
+        a, b, c = self.random(M, K), self.random(K, N), self.random(M, N)
         return lambda: torch.mm(a, b, out=c)
 
-    def layer_norm() -> Callable[[], object]:
-        x, weight, bias = random(rows, cols), random(cols), random(cols)
-        out = [torch.empty_like(x), *(torch.empty(rows, 1, device=device, dtype=stats) for _ in range(2))]
+    def layer_norm(self, rows: int, cols: int) -> Callable[[], object]:
+        x, weight, bias, y = self.random(rows, cols), self.random(cols), self.random(cols), self.random(rows, cols)
+        stats = torch.float32 if self.device.type == "cuda" else self.dtype
+        mean, rstd = (torch.empty(rows, 1, device=self.device, dtype=stats) for _ in range(2))
         norm = torch.ops.aten.native_layer_norm.out
-        return lambda: norm(x, (cols,), weight, bias, 1e-5, out0=out[0], out1=out[1], out2=out[2])
+        return lambda: norm(x, (cols,), weight, bias, 1e-5, out0=y, out1=mean, out2=rstd)
 
-    def attention() -> Callable[[], object]:
-        q, key, value = (random(*shape) for _ in range(3))
-        return lambda: F.scaled_dot_product_attention(q, key, value)
-
-    B, H, N, D = shape
-    return (
-        Operation("scale 1,000 numbers", 1000, 2000 * size, name, lambda: scale(1000), cold=False),
-        Operation(f"scale {many:,} numbers", many, 2 * many * size, name, lambda: scale(many)),
-        Operation(f"LayerNorm, {rows:,} rows of {cols:,}", LAYER_NORM_FLOPS * rows * cols,
-                  (2 * rows * cols + 2 * cols) * size, name, layer_norm),
-        Operation(f"one row through {k:,} × {m:,}", *count_matmul(1, m, k, size), name, lambda: product(1, m, k)),
-        Operation(f"product, {n:,} × {n:,} × {n:,}", *count_matmul(n, n, n, size), name, lambda: product(n, n, n)),
-        Operation(f"fused attention, B {B}, H {H}, N {N:,}, D {D}", *count_attention(B, H, H, N, N, D, size), name,
-                  attention),
-    )
+    def attention(self, B: int, H: int, N: int, D: int) -> Callable[[], object]:
+        q, k, v = (self.random(B, H, N, D) for _ in range(3))
+        return lambda: F.scaled_dot_product_attention(q, k, v)
 
 
 def time_operation(operation: Operation, watch: Stopwatch) -> float:
