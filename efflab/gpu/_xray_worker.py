@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from efflab.course import load_source
-from efflab.gpu import _sass, _specs
+from efflab.gpu import _compiled, _specs
 from efflab.gpu.targets import Target, target
 
 MAX_KERNELS = 32            # different kernels of one call that are looked at
@@ -107,7 +107,7 @@ class Launches:
             key = (compiled.hash, config)
             if key not in self._seen:
                 entry |= {"shared_bytes": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps,
-                          **_sass.read(compiled.asm["cubin"], self.tools)}
+                          **_compiled.read(compiled.asm["ptx"], compiled.asm["cubin"], self.tools)}
         except Exception as error:
             printed = self.log.read_bytes()[printed_before:].decode(errors="replace")
             entry["error"] = short_error(error, printed)

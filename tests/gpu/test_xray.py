@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from efflab.checking.exercise import Exercise, Kernel, Output, XRay
-from efflab.gpu import _sass, _specs, _xray_run, targets, xray
+from efflab.gpu import _compiled, _specs, _xray_run, targets, xray
 from efflab.gpu.xray import KernelXRay, judge, judge_one, xray_launches
 
 SAMPLES = Path(__file__).with_name("sample_kernels.py")
@@ -217,7 +217,7 @@ def test_views():
     assert "no &amp; never" in page
 
 
-# --- Targets and machine code -----------------------------------------------------------------------------------------
+# --- Targets and compiled kernels ---------------------------------------------------------------------------------------
 
 def test_targets():
     assert targets.target("90") is targets.target("sm90") is targets.target("SM_90") is targets.TARGETS["sm_90"]
@@ -226,12 +226,12 @@ def test_targets():
         targets.target("sm_91")
 
 
-def test_machine_code_is_read():
-    assert _sass.parse_sass("  HMMA.16816.F32 R4, R8") == {"mma": True, "wgmma": False, "tma": False}
-    assert _sass.parse_sass("HGMMA.64x128x16.F32 ; UTMALDG.2D [UR8]") == {"mma": True, "wgmma": True, "tma": True}
-    assert _sass.parse_sass("FFMA R1, R2 ; // HMMAX") == {"mma": False, "wgmma": False, "tma": False}
-    usage = "Function k:\n  REG:64 STACK:400 SHARED:0 LOCAL:0 CONSTANT[0]:400"
-    assert _sass.parse_usage(usage, True) == {"registers": 64, "spills": 100}
-    assert _sass.parse_usage(usage, False) == {"registers": 64, "spills": 0}
+def test_what_a_compiled_kernel_uses_is_read():
+    assert _compiled.parse_ptx("mma.sync.aligned.m16n8k16.row.col.f32") == {"mma": True, "wgmma": False, "tma": False}
+    hopper = "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16; cp.async.bulk.tensor.4d.shared::cta.global"
+    assert _compiled.parse_ptx(hopper) == {"mma": True, "wgmma": True, "tma": True}
+    plain = "fma.rn.f32 %f1; cp.async.bulk.commit_group; // comma.sync"
+    assert _compiled.parse_ptx(plain) == {"mma": False, "wgmma": False, "tma": False}
+    assert _compiled.parse_usage("Function k:\n  REG:64 STACK:400 SHARED:0 LOCAL:0 CONSTANT[0]:400") == (64, 400)
     with pytest.raises(RuntimeError, match="no register count"):
-        _sass.parse_usage("nothing", False)
+        _compiled.parse_usage("nothing")
