@@ -69,7 +69,7 @@ def speeds(top: Path) -> str:
 
 
 def _speeds_of(result: dict[str, Any]) -> str:
-    lines = [f"On an {result['gpu']} (torch {result['torch']}, Triton {result['triton']}, {result['date']}):", "",
+    lines = [f"On one {result['gpu']} (torch {result['torch']}, Triton {result['triton']}, {result['date']}):", "",
              "| kernel, as in `solutions/` | measured | beside | times as fast |", "|---|---|---|---|"]
     for chapter in result["chapters"].values():
         for bar in chapter["bars"]:

@@ -98,6 +98,13 @@ class Solution:
             waiting += new
         return tuple(d for d in self.definitions if d in found)
 
+    def answer_lines(self, name: str) -> int:
+        """How many lines of code learners write for this exercise, its kernels included."""
+        definitions = [self._known(n) for n in (*self.kernels_of(name), name)]
+        lines = [line for d in definitions for r in self._regions_in(d)
+                 for _, line in self._numbered(r.first + 1, r.last - 1)]
+        return sum(1 for line in lines if line.strip() and not line.strip().startswith("#"))
+
     def _known(self, name: str) -> Definition:
         if name not in self.definitions:
             raise AuthoringError(f"{self.filename} defines no {name!r} at its top level. "
