@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-BAND = 256  # elements before and after; a multiple of 16 bytes for every dtype, so alignment is kept
+# Elements before and after. Wide enough for a whole tile past the end (128 rows of 128), so that a kernel without a
+# mask meets NaN and leaves a trace in place of breaking the process's heap. A multiple of 16 bytes for every dtype.
+BAND = 1 << 15
 HUGE_SPAN = 1 << 26
 _POISON_INT = 0x5A
 # NaNs with a payload of their own for bands round fresh buffers: a kernel that copies what it read past an

@@ -12,7 +12,7 @@ import torch
 
 from efflab.chapters.flash_attention import mistakes
 from efflab.chapters.flash_attention.cases import kernel_cases, naive_cases, tiled_cases, traffic_cases
-from efflab.chapters.flash_attention.measures import BARS, XRAYS_FAST, XRAYS_PLAIN
+from efflab.chapters.flash_attention.measures import BARS, CURVES, XRAYS_FAST, XRAYS_PLAIN
 from efflab.checking import ATTENTION, MATMUL, SOFTMAX, Exercise, Forbidden, Kernel, Output, Tolerance
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -142,3 +142,5 @@ EXERCISES = (
             "Under the causal mask the last tile of queries has the most work: let program 0 take it, so that the "
             "short ones fill the end.")),
 )
+
+__all__ = ["CURVES", "EXERCISES", "attention_baseline", "attention_reference", "traffic_reference"]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 
 from efflab.checking import Bar, Draw, XRay
+from efflab.gpu.curves import Curve
 
 Arch = Literal["sm_75", "sm_80", "sm_89", "sm_90"]
 N = 8192
@@ -67,3 +68,25 @@ BARS = (
     *(_bar("flex_attention", 1.0, D, causal) for D, causal in COLUMNS),
 )
 
+
+
+def _curve_inputs(D: int, causal: bool, draw: Draw, length: int) -> dict[str, Any]:
+    """The same number of tokens at every length."""
+    inputs = _timed(D, causal, length, draw)
+    B = max(1, HEADS[0] * N // length)
+    return {name: x[:1].expand(B, -1, -1, -1).contiguous() if isinstance(x, torch.Tensor) else x
+            for name, x in inputs.items()}
+
+
+def _curve(D: int, causal: bool) -> Curve:
+    def work(length: int) -> float:
+        return attention_flops(length, length, D, causal, max(1, HEADS[0] * N // length) * HEADS[1])
+
+    return Curve(
+        name=f"D = {D}, {'causal' if causal else 'full'}", axis="N", sizes=(512, 1024, 2048, 4096, 8192, 16384),
+        functions=("flash_attention", "flash_attention_fast"),
+        peers=("naive_attention", "sdpa_flash", "sdpa_cudnn", "flex_attention"),
+        inputs=partial(_curve_inputs, D, causal), work=work)
+
+
+CURVES = (_curve(64, True), _curve(128, False))
