@@ -33,12 +33,13 @@ def count_attention(
     B: int, Hq: int, Hkv: int, Nq: int, Nk: int, D: int, bytes_per_element: int,
     causal: bool = False, fused: bool = True,
 ) -> tuple[int, int]:
-    """Return (flops, bytes) of attention: q, o (B, Hq, Nq, D), k, v (B, Hkv, Nk, D), scores S, P (B, Hq, Nq, Nk).
+    """Return (flops, bytes) of attention.
 
-    flops: both products, q kᵀ and p v, for the visible pairs of a query and a key (the softmax is not counted).
+    q and o are (B, Hq, Nq, D), k and v (B, Hkv, Nk, D), S and P (B, Hq, Nq, Nk).
+    flops: both products, q kᵀ and p v, for the visible pairs (the softmax is not counted).
         causal=True: query i sees keys j <= i + Nk - Nq, which can be none of them.
-    bytes: q, k, v read once and o written once. fused=False: S is also written and read, and P written and read,
-        all Nq × Nk of it, visible or not.
+    bytes: q, k, v read once and o written once. fused=False: S is also written and read,
+        and P written and read, all Nq × Nk of them, visible or not.
     """
     raise NotImplementedError("count_attention: your code goes here")
 
@@ -49,9 +50,9 @@ def count_attention(
 def attainable(
     intensity: float | torch.Tensor, peak_flops: float, bandwidth: float
 ) -> float | torch.Tensor:
-    """Return the FLOP/s that the roofline allows, for one intensity (FLOP/byte) or a tensor of them.
+    """Return the FLOP/s that the roofline allows.
 
-    peak_flops: FLOP/s. bandwidth: bytes/s.
+    intensity: FLOP/byte, one number or a tensor of them. peak_flops: FLOP/s. bandwidth: bytes/s.
     """
     raise NotImplementedError("attainable: your code goes here")
 
@@ -70,9 +71,10 @@ def median_time(
 ) -> float:
     """Return the median time of one call of fn, in seconds.
 
-    fn() and flush() only queue work on the device; synchronize() waits until all of it is done; clock() reads the
-    host's time in seconds. warmup calls come first and are not timed. Before each of the timed repeats the cache is
-    emptied with flush(), if there is one, outside the timed span. Even number of repeats: the mean of the middle two.
+    fn() and flush() only queue work on the device; synchronize() waits until all of it is
+    done; clock() reads the host's time in seconds. `warmup` calls come first and are not
+    timed. Before each of the timed repeats the cache is emptied with flush(), if there is
+    one, outside the timed span. With an even number of repeats: the mean of the middle two.
     """
     raise NotImplementedError("median_time: your code goes here")
 
@@ -83,7 +85,7 @@ SCALE_COPY_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def merged_axes(x: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return x's shape and strides with axes merged where memory runs on: contiguous tensors have one axis left."""
+    """Return x's shape and strides, with axes merged where memory runs on without a gap."""
     axes: list[tuple[int, int]] = []
     for size, stride in zip(x.shape, x.stride(), strict=True):
         if axes and axes[-1][1] == size * stride:
@@ -106,9 +108,10 @@ def scale_copy_kernel(
 
 
 def scale_copy(x: torch.Tensor, alpha: float) -> torch.Tensor:
-    """Return alpha * x as a new contiguous tensor of x's shape and dtype (float16, bfloat16 or float32).
+    """Return alpha * x as a new contiguous tensor of x's shape and dtype.
 
-    x may have any strides: transposed, sliced, expanded. It is read where it lies, once.
+    x: float16, bfloat16 or float32, with any strides: transposed, sliced, expanded.
+    It is read where it lies, once.
     """
     raise NotImplementedError("scale_copy: your code goes here")
 
@@ -117,7 +120,7 @@ def scale_copy(x: torch.Tensor, alpha: float) -> torch.Tensor:
 
 
 def predict_ms(flops: float, bytes: float, machine: Mapping[str, float]) -> float:
-    """Return the predicted time of one operation in milliseconds: the roofline's, plus one launch.
+    """Return the predicted time of one operation in milliseconds: roofline plus one launch.
 
     machine: {"peak_flops": FLOP/s, "bandwidth": bytes/s, "launch_us": microseconds}.
     """

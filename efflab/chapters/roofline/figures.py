@@ -64,7 +64,7 @@ def first_roof(attainable: Attainable, bound: Bound, name: str = "H200") -> None
         right = intensity < this.ridge
         ax.annotate(f"{rows:,} row{'s' if rows > 1 else ''}: {limit}", (intensity, rate), textcoords="offset points",
                     xytext=(9 if right else -4, -17), ha="left" if right else "center")
-        words.append(f"{rows} rows, {intensity:.3g} FLOP/byte, {human(rate, 'FLOP/s')}, {limit}")
+        words.append(f"{rows:,} rows, {_plain(intensity)} FLOP/byte, {human(rate, 'FLOP/s')}, {limit}")
     ax.axvline(this.ridge, color=show.GREY, linestyle=":", linewidth=1.5)
     ax.annotate(f"ridge {this.ridge:.0f}", (this.ridge, this.peak / 2500), xytext=(-6, 0), ha="right",
                 textcoords="offset points", color=show.GREY)
@@ -150,7 +150,7 @@ def _draw_layer(attainable: Attainable, bound: Bound, counts: Sequence[tuple[str
         ax.vlines(intensity, peak / 4000, rate, color=colour, linewidth=1, linestyle=":")
         handles += ax.plot(intensity, rate, marker, color=colour, markersize=10, linestyle="none", label=label,
                            markeredgecolor="white")
-        words.append(f"{name} at {intensity:.3g} FLOP per byte, {human(rate, 'FLOP/s')}, {limit}-bound")
+        words.append(f"{name} at {_plain(intensity)} FLOP per byte, {human(rate, 'FLOP/s')}, {limit}-bound")
     ridge = peak / bandwidth
     ax.annotate(f"ridge: {ridge:.0f} FLOP/byte", (ridge, peak), xytext=(0, 7), textcoords="offset points", ha="center")
     _log_axes(ax, peak)
