@@ -11,6 +11,7 @@ from efflab.show.controls import have_widgets, show_widget
 from efflab.show.palette import GREEN, VERMILION
 
 _LETTERS = "ABCDEFGH"
+_TEXT = "font-size:14px;max-width:50em;line-height:1.5"
 
 
 def quiz(question: str, choices: Sequence[str], answer: int | str, why: Sequence[str]) -> None:
@@ -37,7 +38,7 @@ def quiz(question: str, choices: Sequence[str], answer: int | str, why: Sequence
 def _quiz_widget(question: str, choices: Sequence[str], right: int, why: Sequence[str]) -> Any:
     import ipywidgets as w
 
-    text = w.HTML(f'<div style="max-width:46em;line-height:1.5"><b>{_inline(question)}</b>{_lettered(choices)}</div>')
+    text = w.HTML(f'<div style="{_TEXT}"><b>{_inline(question)}</b>{_lettered(choices)}</div>')
     pick = w.ToggleButtons(options=list(_LETTERS[:len(choices)]), value=None, tooltips=list(choices),
                            style=w.ToggleButtonsStyle(button_width="3.2em"))
     verdict = w.HTML(layout=w.Layout(min_height="2em"))
@@ -58,7 +59,7 @@ def _verdict(letter: str, is_right: bool, why: str) -> str:
 
 def _boxed(body: str, colour: str) -> str:
     """A remark beside a coloured line; screen readers announce it."""
-    look = f"max-width:46em;line-height:1.5;border-left:4px solid {colour};padding-left:10px"
+    look = f"{_TEXT};border-left:4px solid {colour};padding-left:10px"
     return f'<div role="status" style="{look}">{body}</div>'
 
 
@@ -114,7 +115,7 @@ def predict(question: str, unit: str, answer: float | Callable[[], float], expla
     commit.on_click(compare)
     field.observe(compare, names="value")
     row = w.HBox([field, w.HTML(_inline(unit)), commit], layout=w.Layout(align_items="center"))
-    show_widget(w.VBox([w.HTML(f'<div style="max-width:46em;line-height:1.5">{heading}</div>'), row, verdict]), instead)
+    show_widget(w.VBox([w.HTML(f'<div style="{_TEXT}">{heading}</div>'), row, verdict]), instead)
 
 
 def _number(value: float) -> str:

@@ -100,13 +100,14 @@ def h200_curve() -> None:
     fig, ax = show.canvas(height=3.4)
     names = {"clone": "copy", "fused_softmax": "fused_softmax", "compiled_softmax": "torch.compile",
              "torch_softmax": "torch.softmax"}
+    ticks = curve["sizes"]
     for i, (name, rates) in enumerate(curve["series"].items()):
         points = [(n, rate) for n, rate in zip(curve["sizes"], rates, strict=True) if rate is not None]
         copy = name == "clone"
         ax.plot(*zip(*points, strict=True), marker=show.MARKERS[i], color=show.GREY if copy else show.CYCLE[i],
                 label=names.get(name, name), linestyle="--" if copy else "-")
     ax.set_xscale("log", base=2)
-    ax.set_xticks(curve["sizes"], [f"{n:,}" for n in curve["sizes"]])
+    ax.set_xticks(ticks, [f"{n:,}" for n in ticks])
     ax.set_ylim(0, 4.9)
     ax.set_xlabel("N, numbers in a row (2²⁸ numbers in all, bfloat16)")
     ax.set_ylabel("TB/s")
@@ -307,8 +308,8 @@ def _draw_tree(merge_stats: Callable[[Pair, Pair], Pair], deal: int) -> None:
     m, l = (t.item() for t in top[2])
     off = abs(l - at_once[1]) / at_once[1]
     ax.set_title("Each box: m above, l below. Yellow, at the root: the whole row")
-    text = (f"tree {deal + 1}, {top[1]:.0f} levels: m = {m:.4f}, l = {l:.6f}; all pieces at once: "
-            f"m = {at_once[0]:.4f}, l = {at_once[1]:.6f}; the two sums differ by {off:.0e} of l")
+    text = (f"tree {deal + 1}, {top[1]:.0f} levels: m = {m:.4f}, l = {l:.6f}; at once: "
+            f"m = {at_once[0]:.4f}, l = {at_once[1]:.6f}; off by {off:.0e}")
     show.figure(fig, alt=f"A random tree that merges {PIECES} pieces. {text}")
     print(text)
 
