@@ -1,28 +1,26 @@
-"""Runs the x-ray's worker processes: at most two at a time, with a time limit, results kept on disk.
+"""Runs the x-ray's worker processes: at most two at a time, a time limit for each job, answers kept on disk.
 
-A job is one (target, inputs) for one function of one source text. Its key is a hash of everything that
-decides the answer, so that a second look is free.
+A job is one (target, inputs) for one function of one source text.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import efflab
-from efflab.gpu import _specs
-from efflab.gpu.machine import triton_version
+from efflab.gpu import _xray_jobs
 
-VERSION = 2                 # of the stored answers: raise it when the worker tells more, or something else
 MAX_PROCESSES = 2
 SECONDS_PER_JOB = 90
 MAX_ANSWER_BYTES = 4 << 20
@@ -51,59 +49,69 @@ def tools() -> dict[str, str]:
     return found
 
 
-def cache_folder() -> Path:
-    """Where answers are kept: $XDG_CACHE_HOME/efflab/xray, by default in ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "efflab" / "xray"
-
-
-def jobs_for(source: str, function: str, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """One job for each (arch, inputs): {"arch", "inputs", "key"}."""
-    import torch
-
-    common = json.dumps([VERSION, source, function, triton_version(), torch.__version__, _solutions_text(source)])
-    jobs = []
-    for arch, inputs in wanted:
-        described = [[name, _specs.describe(value)] for name, value in inputs.items()]
-        text = json.dumps([common, arch, described])
-        jobs.append({"arch": arch, "inputs": described, "key": hashlib.sha256(text.encode()).hexdigest()})
-    return jobs
-
-
-def _solutions_text(source: str) -> str:
-    if "solutions" not in source:
-        return ""
-    folder = Path(efflab.__file__).resolve().parents[1] / "solutions"
-    return "".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.py")))
-
-
 def answers(source: str, function: str, jobs: list[dict[str, Any]], *, filename: str | None = None,
             wrap: Wrap | None = None, cached: bool = True) -> dict[str, dict[str, Any]]:
     """By each job's key: {"kernels": [...], "error": None or text}."""
-    done = {job["key"]: known for job in jobs if cached and (known := _load(job["key"])) is not None}
+    done = {job["key"]: known for job in jobs if cached and (known := _xray_jobs.load(job["key"])) is not None}
     left = [job for job in {j["key"]: j for j in jobs}.values() if job["key"] not in done]
     shares = [share for share in (left[i::MAX_PROCESSES] for i in range(MAX_PROCESSES)) if share]
+    crew = Crew()
     with ThreadPoolExecutor(MAX_PROCESSES) as pool:
-        for result in pool.map(lambda share: _work_through(source, function, share, filename, wrap), shares):
-            done |= result
+        try:
+            for result in pool.map(lambda share: _work_through(crew, source, function, share, filename, wrap), shares):
+                done |= result
+        except BaseException:               # the notebook's interrupt button, above all
+            crew.dismiss()
+            raise
     return done
 
 
-def _work_through(source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
+class Crew:
+    """The worker processes of one call, so that an interrupt ends them all and starts no new one."""
+
+    def __init__(self) -> None:
+        self.dismissed = False
+        self._lock = threading.Lock()
+        self._running: list[subprocess.Popen[str]] = []
+
+    def hire(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+        with self._lock:
+            if self.dismissed:
+                raise InterruptedError("the x-ray was interrupted")
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+            self._running.append(process)
+            return process
+
+    def end(self, process: subprocess.Popen[str]) -> None:
+        """Kill the process, and what it started, if it still runs."""
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def dismiss(self) -> None:
+        with self._lock:
+            self.dismissed = True
+            for process in self._running:
+                self.end(process)
+
+
+def _work_through(crew: Crew, source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
                   wrap: Wrap | None) -> dict[str, dict[str, Any]]:
     """Answer all jobs; after a crash or a timeout, name it in the job it hit and go on with the next one."""
     done: dict[str, dict[str, Any]] = {}
     while left := [job for job in jobs if job["key"] not in done]:
-        fresh, failure = _one_process(source, function, left, filename, wrap)
+        fresh, failure = _one_process(crew, source, function, left, filename, wrap)
         for key, answer in fresh.items():
-            _store(key, answer)
+            _xray_jobs.store(key, answer)
         done |= fresh
         if failure is not None and (hit := next((job for job in left if job["key"] not in done), None)):
             done[hit["key"]] = {"kernels": [], "error": failure}
     return done
 
 
-def _one_process(source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
+def _one_process(crew: Crew, source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
                  wrap: Wrap | None) -> tuple[dict[str, dict[str, Any]], str | None]:
     with tempfile.TemporaryDirectory(prefix="efflab_xray_") as name:
         folder = Path(name)
@@ -113,7 +121,7 @@ def _one_process(source: str, function: str, jobs: list[dict[str, Any]], filenam
         request = {"source": source, "filename": filename or str(subject), "function": function, "jobs": jobs,
                    "tools": tools(), "path": [p for p in sys.path if p], "log": str(log), "out": str(out)}
         command = [sys.executable, "-m", "efflab.gpu._xray_worker"]
-        failure = _run(wrap(command, folder) if wrap else command, json.dumps(request), folder)
+        failure = _run(crew, wrap(command, folder) if wrap else command, json.dumps(request), folder)
         told = _told(out, {job["key"] for job in jobs})
         if len(told) < len(jobs) and failure is None:
             failure = "the compiling process ended early"
@@ -155,20 +163,17 @@ def _words(text: Any) -> str | None:
     return None if text is None else str(text)[:1000]
 
 
-def _run(command: list[str], request: str, folder: Path) -> str | None:
+def _run(crew: Crew, command: list[str], request: str, folder: Path) -> str | None:
     """Run the worker; None when it ended well, else what happened to it. Each job has its own time limit."""
     here = str(Path(efflab.__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
     environment |= {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               text=True, env=environment, start_new_session=True)
+    process = crew.hire(command, environment)
     try:
         errors = _until_stuck(process, request, folder / "out")
     finally:
-        if process.poll() is None:          # also when the notebook's interrupt button was pressed
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        crew.end(process)
     if errors is None:
         return (f"compiling took longer than {SECONDS_PER_JOB} s and was stopped: large tiles that the target "
                 "multiplies without tensor cores, or a loop that never ends, do that")
@@ -192,22 +197,3 @@ def _until_stuck(process: subprocess.Popen[str], request: str | None, out: Path)
             if so_far == finished_jobs or so_far == 0:
                 return None
             finished_jobs = so_far
-
-
-def _load(key: str) -> dict[str, Any] | None:
-    try:
-        return json.loads((cache_folder() / f"{key}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def _store(key: str, answer: dict[str, Any]) -> None:
-    """Keep an answer; a cache that cannot be written (full disk, read-only home) only costs time."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{key}.{os.getpid()}.part"
-        part.write_text(json.dumps(answer), encoding="utf-8")
-        part.replace(folder / f"{key}.json")
-    except OSError:
-        return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from efflab.gpu import _xray_run
+from efflab.gpu import _xray_jobs, _xray_run
 from efflab.gpu._xray_run import Wrap, XRayUnavailable
 from efflab.gpu.source import source_of
 from efflab.gpu.targets import TARGETS, target
@@ -93,7 +93,7 @@ def xray_launches(module_path_or_source: str | Path, function_name: str, inputs:
     """
     source, filename = _source_text(module_path_or_source)
     arches = [target(a).arch for a in ([arch] if isinstance(arch, str) else arch)]
-    jobs = _xray_run.jobs_for(source, function_name, [(a, inputs) for a in arches])
+    jobs = _xray_jobs.jobs_for(source, function_name, [(a, inputs) for a in arches])
     told = _xray_run.answers(source, function_name, jobs, filename=filename, wrap=wrap, cached=cached)
     return XRays(x for job in jobs for x in _entries(function_name, job["arch"], told[job["key"]], ""))
 
@@ -103,7 +103,7 @@ def exercise_xrays(exercise: Exercise, source: str | Path, *, arch: Sequence[str
     """The x-rays that an exercise asks for, each with what the compiler told; arch: only these."""
     text, filename = _source_text(source)
     wanted = [x for x in (exercise.kernel.xrays if exercise.kernel else ()) if arch is None or x.arch in arch]
-    jobs = _xray_run.jobs_for(text, exercise.name, [(x.arch, x.inputs()) for x in wanted])
+    jobs = _xray_jobs.jobs_for(text, exercise.name, [(x.arch, x.inputs()) for x in wanted])
     told = _xray_run.answers(text, exercise.name, jobs, filename=filename, wrap=wrap)
     return [(x, _entries(exercise.name, x.arch, told[job["key"]], x.name)) for x, job in zip(wanted, jobs, strict=True)]
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from efflab.checking.exercise import Exercise, Kernel, Output, XRay
-from efflab.gpu import _compiled, _specs, _xray_run, targets, xray
+from efflab.gpu import _compiled, _specs, _xray_jobs, _xray_run, targets, xray
 from efflab.gpu.xray import KernelXRay, judge, judge_one, xray_launches
 
 SAMPLES = Path(__file__).with_name("sample_kernels.py")
@@ -120,18 +125,39 @@ def test_an_endless_function_is_stopped(monkeypatch):
     assert "took longer than 4 s and was stopped" in told[0].error
 
 
-def test_a_second_look_starts_no_process(compiled, monkeypatch):
+def test_an_interrupt_ends_the_worker_at_once(tmp_path):
+    marker = tmp_path / "marker"
+    code = ("import torch\nfrom pathlib import Path\nfrom efflab.gpu.xray import xray_launches\n"
+            f"inputs = {{'x': torch.empty(2), 'marker': {str(marker)!r}}}\n"
+            f"xray_launches(Path({str(SAMPLES)!r}), 'endless', inputs, 'sm_80')")
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    while not (marker.exists() and marker.read_text()) and process.poll() is None:
+        time.sleep(0.2)
+    worker = int(marker.read_text())
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=20)[1]
+    assert "KeyboardInterrupt" in errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_a_second_look_starts_no_process(monkeypatch):
+    inputs = {"x": half(256)}
+    first = xray_launches(SAMPLES, "copy", inputs, "sm_80")
+
     def no_process(*args):
         raise AssertionError("a process was started")
     monkeypatch.setattr(_xray_run, "_one_process", no_process)
-    inputs = {"x": half(1024), "a": half(128, 512), "b": half(512, 128), "tile": half(128, 64)}
-    again = xray_launches(SAMPLES, "everything", inputs, ("sm_80", "sm_90"))
-    assert [k.as_dict() for k in again] == [k.as_dict() for a in ("sm_80", "sm_90") for k in compiled[a]]
+    again = xray_launches(SAMPLES, "copy", inputs, "sm_80")
+    assert [k.as_dict() for k in again] == [k.as_dict() for k in first]
+    assert first[0].error is None
+    with pytest.raises(AssertionError, match="a process was started"):
+        xray_launches(SAMPLES, "copy", {"x": half(257)}, "sm_80")
 
 
 def test_the_key_follows_what_decides_the_answer():
     def key(source="s", function="f", arch="sm_80", **inputs):
-        return _xray_run.jobs_for(source, function, [(arch, inputs or {"x": half(4, 4)})])[0]["key"]
+        return _xray_jobs.jobs_for(source, function, [(arch, inputs or {"x": half(4, 4)})])[0]["key"]
     assert key() == key(x=half(4, 4))
     others = [key(source="t"), key(function="g"), key(arch="sm_90"), key(x=half(4, 5)), key(x=half(4, 4).T),
               key(x=torch.empty(4, 4)), key(x=half(5, 4)[1:]), key(x=half(4, 4), n=1)]
@@ -217,7 +243,7 @@ def test_views():
     assert "no &amp; never" in page
 
 
-# --- Targets and compiled kernels ---------------------------------------------------------------------------------------
+# --- Targets and compiled kernels --------------------------------------------------------------------------------
 
 def test_targets():
     assert targets.target("90") is targets.target("sm90") is targets.target("SM_90") is targets.TARGETS["sm_90"]
