@@ -184,12 +184,13 @@ def flash_attention_kernel(
     b_h = (tl.program_id(0) // q_tiles).to(tl.int64)        # counts heads over the whole batch
     b, h = b_h // Hq, b_h % Hq
     h_kv = h // (Hq // Hkv)
-    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q).to(tl.int64)
+    rows = tile * BLOCK_Q + tl.arange(0, BLOCK_Q)
     dims = tl.arange(0, BLOCK_D).to(tl.int64)
     # BEGIN SOLUTION
-    q_ptrs = q_ptr + b * q_stride_b + h * q_stride_h + rows[:, None] * q_stride_n + dims[None, :] * q_stride_d
+    q_head = q_ptr + b * q_stride_b + h * q_stride_h
     k_head = k_ptr + b * k_stride_b + h_kv * k_stride_h
     v_head = v_ptr + b * v_stride_b + h_kv * v_stride_h
+    q_ptrs = q_head + rows.to(tl.int64)[:, None] * q_stride_n + dims[None, :] * q_stride_d
     q = tl.load(q_ptrs, mask=(rows < Nq)[:, None] & (dims < D)[None, :], other=0.0)         # (BLOCK_Q, BLOCK_D)
 
     # Running maximum, sum and output of each row, in float32 whatever the input dtype.
@@ -201,9 +202,9 @@ def flash_attention_kernel(
     if CAUSAL:                                              # the tile's last row sees this far; nothing if negative
         k_end = tl.minimum(Nk, (tile + 1) * BLOCK_Q + Nk - Nq)
     for k_start in range(0, k_end, BLOCK_K):
-        cols = k_start + tl.arange(0, BLOCK_K).to(tl.int64)
+        cols = k_start + tl.arange(0, BLOCK_K)
         inside = (cols < Nk)[:, None] & (dims < D)[None, :]
-        k_ptrs = k_head + cols[:, None] * k_stride_n + dims[None, :] * k_stride_d
+        k_ptrs = k_head + cols.to(tl.int64)[:, None] * k_stride_n + dims[None, :] * k_stride_d
         k = tl.load(k_ptrs, mask=inside, other=0.0)                                         # (BLOCK_K, BLOCK_D)
         s = tl.dot(q, k.T, input_precision=PRECISION) * scale                               # (BLOCK_Q, BLOCK_K)
         visible = (cols < Nk)[None, :]
@@ -216,7 +217,7 @@ def flash_attention_kernel(
         p = tl.exp(s - m_safe[:, None])
         alpha = tl.exp(m - m_safe)                          # what the sums so far must shrink by
         l = l * alpha + tl.sum(p, axis=1)
-        v_ptrs = v_head + cols[:, None] * v_stride_n + dims[None, :] * v_stride_d
+        v_ptrs = v_head + cols.to(tl.int64)[:, None] * v_stride_n + dims[None, :] * v_stride_d
         v = tl.load(v_ptrs, mask=inside, other=0.0)                                         # (BLOCK_K, BLOCK_D)
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
         m = m_new
@@ -277,10 +278,12 @@ def tiles_for(capability: tuple[int, int] | None, D: int, dtype: torch.dtype, ca
         return Tiles(BLOCK_Q=32, BLOCK_K=16, num_warps=4 if D <= 128 else 8, num_stages=1)
     if D > 128:
         return Tiles(BLOCK_Q=64, BLOCK_K=32, num_warps=8, num_stages=2)
-    if capability == (9, 0) and HAS_GLUON and D <= 64:      # three groups: exp2 is the bottleneck, keep it busy
+    if capability == (9, 0) and HAS_GLUON and D <= 64:
+        # exp2 is the bottleneck: a third group keeps it busy (500 against 440 TFLOP/s on an H200), turns add 3 to 6%.
         return Tiles(BLOCK_Q=192, BLOCK_K=128, num_warps=4, num_stages=2, warp_groups=3, take_turns=True)
-    if capability == (9, 0) and HAS_GLUON:                  # 224 of 227 KiB; a third group would lack registers
-        return Tiles(BLOCK_Q=128, BLOCK_K=128, num_warps=4, num_stages=3, warp_groups=2)
+    if capability == (9, 0) and HAS_GLUON:
+        # 224 of 227 KiB; a third group would lack registers. Turns pay with the causal mask: 573 against 518 TFLOP/s.
+        return Tiles(BLOCK_Q=128, BLOCK_K=128, num_warps=4, num_stages=3, warp_groups=2, take_turns=causal)
     return Tiles(BLOCK_Q=128, BLOCK_K=64, num_warps=8, num_stages=3)            # 96 KiB at D = 128: fits sm_89
 
 
@@ -290,11 +293,12 @@ def load_rows(
     D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr, TAIL: tl.constexpr,
 ):
     """Rows start .. start + ROWS of one head (N, D), zero outside; without TAIL they all lie inside."""
-    rows = start + tl.arange(0, ROWS).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D).to(tl.int64)
-    pointers = head + rows[:, None] * stride_n + dims[None, :] * stride_d
+    rows = tl.arange(0, ROWS)
+    dims = tl.arange(0, BLOCK_D)
+    within = rows.to(tl.int64)[:, None] * stride_n + dims.to(tl.int64)[None, :] * stride_d      # the same in each tile
+    pointers = head + tl.cast(start, tl.int64) * stride_n + within
     if TAIL:
-        tile = tl.load(pointers, mask=(rows < N)[:, None] & (dims < D)[None, :], other=0.0)
+        tile = tl.load(pointers, mask=(start + rows < N)[:, None] & (dims < D)[None, :], other=0.0)
     elif D < BLOCK_D:
         tile = tl.load(pointers, mask=(dims < D)[None, :], other=0.0)
     else:
@@ -380,14 +384,17 @@ def flash_attention_fast_kernel(
     # END SOLUTION
 
 
-# On Hopper the tensor cores, exp2 and the copy engine can all work at once, but only on instructions of different
-# warps, or of one warp that does not wait. Triton's loop waits: products, then softmax, then products. Gluon, the
-# layer below Triton, lets us say who does what. One warp (the producer) only orders copies. Two or three groups of
-# four warps (the consumers) compute, 64 queries each, and start the next products before the softmax they overlap.
+# On Hopper the tensor cores, exp2 and the copy engine can all work at once. Triton's loop lets them take turns:
+# products, then softmax, then products. Gluon, the layer below Triton, lets us say who does what and when to wait.
+# One warp, the producer, only orders copies. Two or three groups of four warps, the consumers, compute: 64 queries
+# each. Each starts its next products before it needs them, and has its softmax done while another's products run.
 #
-#     consumer 0   | q k1, p0 v0 | softmax 1 | q k2, p1 v1 | softmax 2 | ...      a pipe of num_stages tiles lies
-#     consumer 1         | q k1, p0 v0 | softmax 1 | q k2, p1 v1 | softmax ...    between producer and consumers;
-#     producer     k1 v1  k2 v2  k3 v3  as stages fall empty                      barriers count fills and releases
+#     tensor cores   0: q k1, p0 v0   1: q k1, p0 v0   0: q k2, p1 v1   1: q k2, p1 v1   ...
+#     softmax        1: of tile 0     0: of tile 1     1: of tile 1     0: of tile 2     ...
+#     copies         k2               v1               k3               v2               as stages fall empty
+#
+# A pipe is what lies between producer and consumers: STAGES tiles in shared memory, and for each two barriers, one
+# that counts the bytes that have arrived, one that counts the consumers that are done with it.
 
 @gluon.jit
 def wait_for(pipe, i):
@@ -418,7 +425,7 @@ def refill(pipe, i, source, b, h, start):
 
 @gluon.jit
 def make_pipe(source, STAGES: tl.constexpr, READERS: tl.constexpr):
-    """num_stages tiles in shared memory, a barrier for each that counts its bytes, one that counts its readers."""
+    """STAGES tiles in shared memory, each with its barriers filled and emptied; READERS consumers release a tile."""
     tiles = gl.allocate_shared_memory(source.dtype, [STAGES] + source.block_type.shape, source.layout)
     filled = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     emptied = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -451,29 +458,29 @@ def fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED: tl.constexpr):
 def advance(
     i, acc, p, m, l, q, k_pipe, v_pipe, turns, turn, k_start, last_seen, qk_scale,
     GROUP: tl.constexpr, MASKED: tl.constexpr, TAKE_TURNS: tl.constexpr, BLOCK_K: tl.constexpr,
-    S_LAYOUT: tl.constexpr, O_LAYOUT: tl.constexpr,
+    S_LAYOUT: tl.constexpr, O_LAYOUT: tl.constexpr, P_DTYPE: tl.constexpr,
 ):
     """Start q k of tile i and p v of tile i - 1, and do the softmax of tile i while p v still runs."""
     # BEGIN SOLUTION
     GROUPS: tl.constexpr = turns.shape[0]
-    if TAKE_TURNS:                                      # group 0 begins; the others find their barrier one flip later
+    p_factor = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))        # (64, BLOCK_K), no move
+    if TAKE_TURNS:                                      # group 0 begins: its first wait is for a flip that has been
         mbarrier.wait(turns.index(GROUP), (turn & 1) ^ (1 if GROUP == 0 else 0))
     k = wait_for(k_pipe, i)
     nothing = gl.zeros((64, BLOCK_K), gl.float32, S_LAYOUT)
     s = warpgroup_mma(q, k.permute((1, 0)), nothing, use_acc=False, is_async=True)          # (64, BLOCK_K)
     v = wait_for(v_pipe, i - 1)
-    acc = warpgroup_mma(p, v, acc, is_async=True)                                           # (64, BLOCK_D)
+    acc = warpgroup_mma(p_factor, v, acc, is_async=True)                                    # (64, BLOCK_D)
     if TAKE_TURNS:
         mbarrier.arrive(turns.index((GROUP + 1) % GROUPS), count=1)
     s = warpgroup_mma_wait(1, deps=[s])                 # all but the last: the scores are there, p v still runs
-    release(k_pipe, i)
-    p_new, alpha, m, l = fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED)
-    acc, p = warpgroup_mma_wait(0, deps=[acc, p])       # p too: the tensor cores read its registers until now
+    p, alpha, m, l = fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED)
+    acc = warpgroup_mma_wait(0, deps=[acc])
+    release(k_pipe, i)                                  # both here: each release makes the group's warps meet
     release(v_pipe, i - 1)
     acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
-    p = gl.convert_layout(p_new.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
     # END SOLUTION
-    return acc, p, m, l
+    return acc, p.to(P_DTYPE), m, l
 
 
 @gluon.jit
@@ -525,16 +532,19 @@ def consume(
     l = gl.zeros_like(m)
     acc = gl.zeros((64, BLOCK_D), gl.float32, O_LAYOUT)
     p, alpha, m, l = fold_scores(s, m, l, (k_tiles - 1 - skipped) * BLOCK_K, last_seen, qk_scale, True)
-    p = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
+    # Between rounds p waits in float32: halves, packed in pairs, would be reordered twice. Three groups lack the room.
+    P_DTYPE: tl.constexpr = gl.float32 if turns.shape[0] == 2 else q.dtype
+    p = p.to(P_DTYPE)
     for i in range(skipped + 1, unmasked):
         acc, p, m, l = advance(i, acc, p, m, l, q, k_pipe, v_pipe, turns, 0, (k_tiles - 1 - i) * BLOCK_K, last_seen,
-                               qk_scale, GROUP, True, False, BLOCK_K, S_LAYOUT, O_LAYOUT)
+                               qk_scale, GROUP, True, False, BLOCK_K, S_LAYOUT, O_LAYOUT, P_DTYPE)
     for i in range(unmasked, k_tiles):
         acc, p, m, l = advance(i, acc, p, m, l, q, k_pipe, v_pipe, turns, i - unmasked, 0, last_seen,
-                               qk_scale, GROUP, False, TAKE_TURNS, BLOCK_K, S_LAYOUT, O_LAYOUT)
+                               qk_scale, GROUP, False, TAKE_TURNS, BLOCK_K, S_LAYOUT, O_LAYOUT, P_DTYPE)
     v = wait_for(v_pipe, k_tiles - 1)
+    p = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
     acc = warpgroup_mma(p, v, acc, is_async=True)
-    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+    acc = warpgroup_mma_wait(0, deps=[acc])
 
     share = gl.convert_layout(1.0 / gl.where(l == 0.0, 1.0, l), gl.SliceLayout(1, O_LAYOUT))
     q.store((acc * share[:, None]).to(q.dtype))                         # o leaves through q's place: q is done with
@@ -607,15 +617,33 @@ def flash_attention_hopper_kernel(
     # END SOLUTION
 
 
-def described(x: torch.Tensor, rows: int, BLOCK_D: int):
+def described(x: torch.Tensor, rows: int, BLOCK_D: int) -> "HopperDescriptor | None":
     """x (B, H, N, D) as the copy engine sees it, in boxes of rows x BLOCK_D; None where it cannot step through x."""
-    whole = 16 // x.element_size()                                      # it steps in whole 16 bytes
-    strides = [stride if size > 1 else whole for size, stride in zip(x.shape[:3], x.stride())]      # one row: any step
+    whole = 16 // x.element_size()                                      # it steps in whole 16 bytes; 1 row: any step
+    strides = [stride if size > 1 else whole for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True)]
     if x.stride(3) != 1 or x.data_ptr() % 16 != 0 or any(stride == 0 or stride % whole != 0 for stride in strides):
         return None
     box = [1, 1, rows, BLOCK_D]
     layout = gl.NVMMASharedLayout.get_default_for(box, gl.float16 if x.dtype == torch.float16 else gl.bfloat16)
     return HopperDescriptor(x, list(x.shape), [*strides, 1], box, layout)
+
+
+def launch_on_hopper(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
+    causal: bool, qk_scale: float, tiles: Tiles,
+) -> bool:
+    """Fill o and lse with the Hopper kernel; False, and nothing done, where a layout is not for the copy engine."""
+    (B, Hq, Nq, D), Hkv, Nk = q.shape, k.shape[1], k.shape[2]
+    # BEGIN SOLUTION
+    BLOCK_D = max(16, triton.next_power_of_2(D))
+    boxes = [described(x, rows, BLOCK_D) for x, rows in ((q, 64), (k, tiles.BLOCK_K), (v, tiles.BLOCK_K), (o, 64))]
+    if None in boxes:
+        return False
+    flash_attention_hopper_kernel[(triton.cdiv(Nq, tiles.BLOCK_Q) * B * Hq,)](
+        *boxes, lse, Hq, Hkv, Nq, Nk, qk_scale, CAUSAL=causal, TAKE_TURNS=tiles.take_turns,
+        GROUPS=tiles.warp_groups, STAGES=tiles.num_stages, num_warps=tiles.num_warps)
+    return True
+    # END SOLUTION
 
 
 def flash_attention_fast(
@@ -636,11 +664,7 @@ def flash_attention_fast(
         return o.zero_(), lse.fill_(-math.inf)
     qk_scale = scale * math.log2(math.e)
     if tiles.warp_groups:
-        boxes = [described(x, rows, BLOCK_D) for x, rows in ((q, 64), (k, tiles.BLOCK_K), (v, tiles.BLOCK_K), (o, 64))]
-        if None not in boxes:
-            flash_attention_hopper_kernel[(triton.cdiv(Nq, tiles.BLOCK_Q) * B * Hq,)](
-                *boxes, lse, Hq, Hkv, Nq, Nk, qk_scale, CAUSAL=causal, TAKE_TURNS=tiles.take_turns,
-                GROUPS=tiles.warp_groups, STAGES=tiles.num_stages, num_warps=tiles.num_warps)
+        if launch_on_hopper(q, k, v, o, lse, causal, qk_scale, tiles):
             return o, lse
         tiles = tiles_for((8, 0), D, q.dtype, causal)           # strides that only pointers follow: as on an A100
     flash_attention_fast_kernel[(triton.cdiv(Nq, tiles.BLOCK_Q) * B * Hq,)](
