@@ -146,7 +146,7 @@ def copy_speed(scale_copy: Callable[..., torch.Tensor], median_time: Callable[..
         else:
             print(found)
         return
-    x = torch.randn(2**27, device=watch.device)
+    x = torch.randn(2**28, device=watch.device)
     for name, run in (("scale_copy", lambda: scale_copy(x, 1.5)), ("torch.clone", lambda: x.clone())):
         rate = 2 * x.numel() * x.element_size() / watch.seconds(run)
         print(f"{name:<12} {human(rate, 'B/s')}   {rate / mine.bandwidth:.0%} of the staircase's last step")

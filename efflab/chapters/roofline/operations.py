@@ -15,6 +15,7 @@ from efflab.chapters.roofline.measure import MeasuredMachine, Stopwatch
 
 Count = Callable[..., tuple[int, int]]
 LAYER_NORM_FLOPS = 8     # an element: two for each of mean and variance, then subtract, scale, weight, bias
+SOFTMAX_FLOPS = 5        # an element: maximum, subtract, exponential (counted as one), sum, divide
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Of the six operations: numbers to scale, LayerNorm's rows and columns, a weight, a square product, attention."""
+    """Of the six operations: numbers to scale, a normalisation's rows and columns, a weight, a square product, attention."""
 
     many: int
     rows: int
@@ -57,8 +58,7 @@ def six_operations(mine: MeasuredMachine, count_matmul: Count, count_attention: 
         Operation("scale 1,000 numbers", 1000, 2000 * item, dtype, lambda: make.scale(1000), cold=False),
         Operation(f"scale {sizes.many:,} numbers", sizes.many, 2 * sizes.many * item, dtype,
                   lambda: make.scale(sizes.many)),
-        Operation(f"LayerNorm, {rows:,} rows of {cols:,}", LAYER_NORM_FLOPS * rows * cols,
-                  (2 * rows * cols + 2 * cols) * item, dtype, lambda: make.layer_norm(rows, cols)),
+        make.layer_norm(rows, cols) if on_gpu else make.softmax(rows, cols),
         Operation(f"one row through {k:,} × {m:,}", *count_matmul(1, m, k, item), dtype,
                   lambda: make.product(1, m, k)),
         Operation(f"product, {n:,} × {n:,} × {n:,}", *count_matmul(n, n, n, item), dtype,
@@ -70,10 +70,14 @@ def six_operations(mine: MeasuredMachine, count_matmul: Count, count_attention: 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes random inputs on a device and returns the call to time; results go where memory is there already."""
+    """Makes random inputs on a device and returns the call to time."""
 
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def name(self) -> str:
+        return str(self.dtype).removeprefix("torch.")
 
     def random(self, *sizes: int) -> torch.Tensor:
         return torch.randn(sizes, device=self.device).to(self.dtype)
@@ -87,12 +91,24 @@ class _Maker:
         a, b, c = self.random(M, K), self.random(K, N), self.random(M, N)
         return lambda: torch.mm(a, b, out=c)
 
-    def layer_norm(self, rows: int, cols: int) -> Callable[[], object]:
-        x, weight, bias, y = self.random(rows, cols), self.random(cols), self.random(cols), self.random(rows, cols)
-        stats = torch.float32 if self.device.type == "cuda" else self.dtype
-        mean, rstd = (torch.empty(rows, 1, device=self.device, dtype=stats) for _ in range(2))
-        norm = torch.ops.aten.native_layer_norm.out
-        return lambda: norm(x, (cols,), weight, bias, 1e-5, out0=y, out1=mean, out2=rstd)
+    def layer_norm(self, rows: int, cols: int) -> Operation:
+        def prepare() -> Callable[[], object]:
+            x, weight, bias = self.random(rows, cols), self.random(cols), self.random(cols)
+            return lambda: F.layer_norm(x, (cols,), weight, bias)
+
+        return Operation(f"LayerNorm, {rows:,} rows of {cols:,}", LAYER_NORM_FLOPS * rows * cols,
+                         (2 * rows * cols + 2 * cols) * self.dtype.itemsize, self.name, prepare)
+
+    def softmax(self, rows: int, cols: int) -> Operation:
+        """In LayerNorm's place on a CPU: it can write to memory that is there. A new result each time would
+        measure how the system hands out pages."""
+        def prepare() -> Callable[[], object]:
+            x = self.random(rows, cols)
+            y = torch.empty_like(x)
+            return lambda: torch.softmax(x, -1, out=y)
+
+        return Operation(f"softmax, {rows:,} rows of {cols:,}", SOFTMAX_FLOPS * rows * cols,
+                         2 * rows * cols * self.dtype.itemsize, self.name, prepare)
 
     def attention(self, B: int, H: int, N: int, D: int) -> Callable[[], object]:
         q, k, v = (self.random(B, H, N, D) for _ in range(3))

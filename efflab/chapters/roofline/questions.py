@@ -1,4 +1,4 @@
-"""What the lesson asks: estimates before the truth, and the quiz at the end. Kept here so that no cell shows answers."""
+"""What the lesson asks: estimates, and the quiz at the end. It stands here so that no cell shows an answer."""
 
 from __future__ import annotations
 
