@@ -53,7 +53,10 @@ def _with_functions_of(code: Code) -> list[str]:
 
 
 def exercises_of(slugs: Sequence[str], only: str | None = None) -> list[Exercise]:
-    """All exercises of these chapters in order. only: just the one called so. Raises UnknownChapter, UnknownExercise."""
+    """All exercises of these chapters in order. only: just the one called so.
+
+    Raises UnknownChapter, UnknownExercise.
+    """
     found = [e for slug in slugs for e in course.exercises(slug)]
     if only is None:
         return found

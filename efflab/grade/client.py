@@ -55,9 +55,10 @@ class Warm:
                        "address_space": None if walls.gpu else walls.memory + UNTOUCHED}}
         inner = [sys.executable, "-m", "efflab.grade.zygote", str(theirs.fileno()), json.dumps(self._settings)]
         self._log = (self.scratch.parent / (self.scratch.name + ".log")).open("w+b")
+        environment = clean_environment(gpu=walls.gpu)
         with theirs:
             self._process = subprocess.Popen(
-                command(walls, inner, hidden=hidden, scratch=self.scratch, environment=clean_environment(gpu=walls.gpu)),
+                command(walls, inner, hidden=hidden, scratch=self.scratch, environment=environment),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=None if show else self._log,
                 pass_fds=[theirs.fileno()], start_new_session=True)
         self._keep: frozenset[int] | None = None

@@ -12,6 +12,12 @@ from typing import Any
 import click
 
 
+class CannotRun(click.ClickException):
+    """The command could not do what it was asked for; the message says what to do."""
+
+    exit_code = 2
+
+
 def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that both commands take."""
     for option in (
@@ -32,7 +38,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
 @_shared
 @click.option("--jobs", type=click.IntRange(min=1), help="Submissions at a time.  [default: the number of cores]")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, and nothing else, on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON on standard output.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write grades.csv, index.html and a page for each submission into DIR.")
 def grade(paths: tuple[Path, ...], jobs: int | None, as_json: bool, out: Path | None, **options: Any) -> None:
@@ -53,7 +59,7 @@ def grade(paths: tuple[Path, ...], jobs: int | None, as_json: bool, out: Path | 
         try:
             index = pages.write(results, out, seed=settings.seed, walls=settings.walls.sentence)
         except OSError as error:
-            raise _cannot_run(f"The pages could not be written to {out}: {error.strerror}.") from error
+            raise CannotRun(f"The pages could not be written to {out}: {error.strerror}.") from error
         click.echo(f"Pages and grades.csv are in {index.parent}.", err=True)
     single = len(paths) == 1 and not paths[0].is_dir()
     if as_json:
@@ -103,13 +109,13 @@ def _find(paths: tuple[Path, ...]) -> list[Any]:
     try:
         return find(paths)
     except Unreadable as problem:
-        raise _cannot_run(str(problem)) from problem
+        raise CannotRun(str(problem)) from problem
 
 
 def _settings(*, chapter: str | None, exercise: str | None, seed: int | None, timeout: float, memory: float,
               no_bwrap: bool, show: bool = False) -> Any:
-    if not hasattr(sys, "platform") or sys.platform == "win32":
-        raise _cannot_run("Grading needs Linux or macOS. On Windows, run it in WSL.")
+    if sys.platform == "win32":
+        raise CannotRun("Grading needs Linux or macOS. On Windows, run it in WSL.")
     import torch
 
     from efflab import course
@@ -124,16 +130,11 @@ def _settings(*, chapter: str | None, exercise: str | None, seed: int | None, ti
             found = course.find_exercise(exercise, prefer=slug)
             exercise, slug = found.id, slug or found.chapter
     except (course.UnknownChapter, course.UnknownExercise) as problem:
-        raise _cannot_run(str(problem)) from problem
-    walls = isolate.walls(bwrap=not no_bwrap, memory=int(memory * 2**30), seconds=timeout, gpu=torch.cuda.is_available())
+        raise CannotRun(str(problem)) from problem
+    walls = isolate.walls(bwrap=not no_bwrap, memory=int(memory * 2**30), seconds=timeout,
+                          gpu=torch.cuda.is_available())
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     return Settings(walls=walls, seed=seed, chapter=slug, exercise=exercise, show=show)
-
-
-def _cannot_run(message: str) -> click.ClickException:
-    problem = click.ClickException(message)
-    problem.exit_code = 2
-    return problem
 
 
 def _leave(results: list[Any]) -> None:

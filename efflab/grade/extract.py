@@ -12,16 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from efflab.checking.observe import STUB_MARK
+from efflab.grade.constants import Own, is_constant
 
 _DEFINED_IN_TEXT = re.compile(r"^\s*(?:async\s+)?def\s+(\w+)|^\s*#\s*exercise:?\s+\w+\.(\w+)", re.I | re.M)
 _CHUNK_START = re.compile(r"(@|def\s|async\s+def\s|class\s|import\s|from\s)")
 _LINE_MAGIC = re.compile(r"^(\s*)(?:[\w.,\s]*=\s*)?(?:%{1,2}[A-Za-z_]|!|\?{1,2}[\w.]+\s*$|[\w.]+\?{1,2}\s*$).*$")
 _PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun")
-# What a constant's right-hand side may call: quick, and without effect on anything else.
-_CALLS = {"float", "int", "bool", "complex", "str", "tuple", "list", "dict", "set", "frozenset", "range", "len", "min", "max",
-          "sum", "abs", "pow", "round", "sorted", "zip", "enumerate", "torch.finfo", "torch.iinfo", "torch.tensor",
-          "torch.device", "torch.arange", "torch.Size", "namedtuple", "TypeVar", "partial", "cdiv", "jit", "field"}
-_CALL_ROOTS = {"math", "tl", "triton", "functools", "dataclasses", "collections", "typing", "operator", "enum"}
 
 
 @dataclass(frozen=True)
@@ -40,12 +36,14 @@ class Broken:
 
 @dataclass(frozen=True)
 class Statement:
-    """One kept statement. line: its first, decorators included. names: what it binds. stub: a function left unfilled."""
+    """One kept statement. line: its first, decorators included. names: what it binds. stub: left unfilled.
+    function: it defines one."""
 
     line: int
     source: str
     names: frozenset[str]
     stub: bool = False
+    function: bool = False
 
 
 @dataclass
@@ -58,8 +56,11 @@ class Unit:
     broken: list[Broken] = field(default_factory=list)
 
 
-def unit_of(text: str, filename: str, *, cell: bool = False) -> Unit:
-    """Find the definitions in one text. cell: it may hold IPython magics and shell lines, which are dropped."""
+def unit_of(text: str, filename: str, *, cell: bool = False, before: frozenset[str] = frozenset()) -> Unit:
+    """Find the definitions in one text.
+
+    cell: it may hold IPython magics and shell lines, which are dropped. before: functions that earlier texts define.
+    """
     where = filename
     if cell:
         text = _without_cell_magic(text)
@@ -74,7 +75,7 @@ def unit_of(text: str, filename: str, *, cell: bool = False) -> Unit:
             unit.broken.append(_broken(part, part_error, where))
             continue
         try:
-            unit.kept.extend(list(_kept(part_tree, part)))
+            unit.kept.extend(list(_kept(part_tree, part, before)))
         except RecursionError:
             unit.broken.append(_broken(part, SyntaxError("too deeply nested", ("", 1, 0, "")), where))
     return unit
@@ -142,15 +143,18 @@ def _without_cell_magic(text: str) -> str:
     return "" if end < 0 else "\n" * (text.count("\n", 0, first)) + text[end:]
 
 
-def _kept(tree: ast.Module, text: str) -> Iterator[Statement]:
+def _kept(tree: ast.Module, text: str, before: frozenset[str]) -> Iterator[Statement]:
     lines = text.split("\n")
-    classes = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
+    nodes = list(ast.walk(tree))
+    own = Own(before | {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))},
+               frozenset(n.name for n in nodes if isinstance(n, ast.ClassDef)))
     for node in tree.body:
-        if _is_definition(node, classes):
+        if _is_definition(node, own):
             first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", ())]])
             source = "\n".join(lines[first - 1:node.end_lineno]) if node.col_offset == 0 and _alone(node, tree) \
                 else ast.get_source_segment(text, node) or ""
-            yield Statement(first, source, frozenset(_bound(node)), _is_stub(node, lines))
+            yield Statement(first, source, frozenset(_bound(node)), _is_stub(node, lines),
+                            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def _alone(node: ast.stmt, tree: ast.Module) -> bool:
@@ -159,20 +163,21 @@ def _alone(node: ast.stmt, tree: ast.Module) -> bool:
                and (other.end_lineno or other.lineno) >= node.lineno) == 1
 
 
-def _is_definition(node: ast.stmt, classes: set[str]) -> bool:
+def _is_definition(node: ast.stmt, own: Own) -> bool:
     match node:
         case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Pass():
             return True
         case ast.Assign():
-            return all(_is_name(t) for t in node.targets) and _is_constant(node.value, classes)
+            shouted = all(isinstance(t, ast.Name) and t.id.isupper() for t in node.targets)
+            return all(_is_name(t) for t in node.targets) and is_constant(node.value, own, shouted)
         case ast.AnnAssign():
-            return _is_name(node.target) and (node.value is None or _is_constant(node.value, classes))
+            return _is_name(node.target) and (node.value is None or is_constant(node.value, own, True))
         case ast.If():
-            return not _mentions_main(node.test) and _is_constant(node.test, classes | {"is_available"}) \
-                and all(_is_definition(n, classes) for n in [*node.body, *node.orelse])
+            return not _mentions_main(node.test) and is_constant(node.test, own) \
+                and all(_is_definition(n, own) for n in [*node.body, *node.orelse])
         case ast.Try():
             inner = [*node.body, *node.orelse, *node.finalbody, *[n for h in node.handlers for n in h.body]]
-            return all(_is_definition(n, classes) for n in inner)
+            return all(_is_definition(n, own) for n in inner)
     return type(node).__name__ == "TypeAlias"
 
 
@@ -183,21 +188,6 @@ def _is_name(target: ast.expr) -> bool:
 
 def _mentions_main(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test))
-
-
-def _is_constant(node: ast.expr, classes: set[str]) -> bool:
-    """Whether every call in the expression is one that constants are made with. A lambda is a definition."""
-    if isinstance(node, ast.Lambda):
-        return True
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Call):
-            name = ast.unparse(inner.func)
-            last = name.rpartition(".")[2]
-            if not (name in _CALLS or last in classes or name.split(".")[0] in _CALL_ROOTS):
-                return False
-        elif isinstance(inner, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
-            return False
-    return True
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -222,9 +212,9 @@ def _is_stub(node: ast.stmt, lines: list[str]) -> bool:
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     for inner in ast.walk(node):
-        if isinstance(inner, (ast.Raise, ast.Pass)):
-            if any(STUB_MARK in line for line in lines[inner.lineno - 1:inner.end_lineno]):
-                return True
+        if isinstance(inner, (ast.Raise, ast.Pass)) \
+                and any(STUB_MARK in line for line in lines[inner.lineno - 1:inner.end_lineno]):
+            return True
     body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
     return all(isinstance(n, ast.Pass) for n in body) or (
         len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from efflab.grade.chapters import exercises_of, read_submission
 from efflab.grade.client import Attempt, Stopped, Warm, WorkerFailed
 from efflab.grade.extract import Broken
 from efflab.grade.isolate import Walls, clean_environment, command, hidden_solutions
+from efflab.grade.locks import one_at_a_time
 from efflab.grade.submission import Code, Submission, Unreadable, shown
 
 
@@ -74,6 +74,7 @@ class Grader:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._warm: Warm | None = None
+        self._never_loads: Raised | None = None       # why the submission at hand cannot be loaded in time
 
     def __enter__(self) -> Grader:
         return self
@@ -83,7 +84,7 @@ class Grader:
 
     def grade(self, submission: Submission) -> Result:
         """Never raises for what a submission is or does."""
-        result = Result(submission.name)
+        result, self._never_loads = Result(submission.name), None
         try:
             code, slugs = read_submission(submission, self._settings.chapter)
             result.notes += code.notes
@@ -96,7 +97,7 @@ class Grader:
         return result
 
     def _nothing_read(self, submission: Submission, problem: str) -> list[Report]:
-        """Where the chapter is known from the file's name: its exercises, each an error, so that the score has a sum."""
+        """Where the chapter is known from the file's name: its exercises, each an error, so the score has a sum."""
         known: list[Exercise] = []
         with suppress(course.UnknownChapter, course.UnknownExercise):
             slugs = {course.chapter(self._settings.chapter or f.name).slug for f in submission.files}
@@ -109,7 +110,8 @@ class Grader:
         broken = next((b for b in code.broken if exercise.name in b.names), None)
 
         def settled(outcome: Any, reason: str) -> Report:
-            return Report.of(exercise, outcome, seed=self._settings.seed, seconds=time.perf_counter() - start, reason=reason)
+            seconds = time.perf_counter() - start
+            return Report.of(exercise, outcome, seed=self._settings.seed, seconds=seconds, reason=reason)
 
         if (reason := _cannot_grade(exercise)) is not None:
             return settled("skipped", reason)
@@ -136,7 +138,9 @@ class Grader:
 
     def _examined(self, exercise: Exercise, code: Code, attempt: Attempt) -> Report:
         operators = exercise.forbidden.operators if exercise.forbidden else ()
-        failure, notes = _loaded(attempt, exercise, code)
+        failure, notes = (self._never_loads, []) if self._never_loads else _loaded(attempt, exercise, code)
+        if failure is not None and failure.kind == "Timeout":
+            self._never_loads = failure               # the other exercises need not wait as long again
 
         def run_case(case: Case) -> Observation:
             if failure is not None:
@@ -164,7 +168,9 @@ class Grader:
             return command(self._settings.walls, inner, hidden=hidden, scratch=folder, writable=[folder],
                            environment=environment | {"CUDA_VISIBLE_DEVICES": ""})
 
-        return [Problem("xray", "", "", shown(text)) for text in xray.judge(exercise, code.text(), wrap=wrap)]
+        source = code.text()
+        with one_at_a_time(source):
+            return [Problem("xray", "", "", shown(text)) for text in xray.judge(exercise, source, wrap=wrap)]
 
     def _warm_for(self, slug: str) -> Warm:
         hidden = tuple(hidden_solutions(slug))
@@ -192,7 +198,8 @@ def _loaded(attempt: Attempt, exercise: Exercise, code: Code) -> tuple[Raised | 
         return replace(stopped.raised, message=f"{stopped.raised.message}, while its definitions were loaded"), []
     except (Invalid, KeyError, TypeError, ValueError):
         return Raised("InvalidAnswer", "its process did not say what it defines", ""), []
-    notes = [f"note    {where}, line {line} failed: {said}" for said, where, line in failures if "efflab." not in said][:3]
+    relevant = [f for f in failures if "efflab." not in f[0]]
+    notes = [f"note    {where}, line {line} failed: {said}" for said, where, line in relevant[:3]]
     if defined:
         return None, notes
     said = f"{exercise.name} could not be defined" + (f" ({failures[0][0]})" if failures else " as a function")
@@ -206,7 +213,7 @@ def _cannot_grade(exercise: Exercise) -> str | None:
     from efflab.gpu.machine import interpreter_problem, triton_version
 
     if triton_version() is None:
-        return "Triton is not installed here, and this exercise asks for a Triton kernel. Install triton and grade again."
+        return "This exercise asks for a Triton kernel, and Triton is not installed here. Install it and grade again."
     return interpreter_problem()
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ SCRATCH = "/tmp"
 FILE_BYTES = 256 << 20
 SCRATCH_BYTES = 1 << 30
 PROCESSES = 256
-UNTOUCHED = 48 << 30        # address space beyond the memory limit: inputs with strides past 2**31 map it, touching little
+UNTOUCHED = 48 << 30        # address space beyond the memory limit: strides past 2**31 map it and touch little of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +155,13 @@ def _python_paths() -> list[str]:
     own = {str(PACKAGE.parent), os.getcwd()}
     kept: list[str] = []
     for path in sorted({os.path.abspath(p) for p in wanted if p and os.path.exists(p)}, key=lambda p: (len(p), p)):
-        if path not in own and path != "/" and not any(path == k or path.startswith(k + "/") for k in [*_SYSTEM, *kept]):
+        if path not in own and path != "/" and not _inside(path, [*_SYSTEM, *kept]):
             kept.append(path)
     return kept
+
+
+def _inside(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
 
 
 def _efflab(hidden: Sequence[str]) -> Iterator[str]:
@@ -168,7 +172,7 @@ def _efflab(hidden: Sequence[str]) -> Iterator[str]:
     for path in sorted([chapters / "__init__.py", *chapters.glob("*/*.py")]):
         if path.name in VISIBLE_IN_CHAPTER:
             yield from ("--ro-bind", str(path), str(path))
-    covered = any(str(top) == p or str(top).startswith(p + "/") for p in [*_SYSTEM, *_python_paths()])
+    covered = _inside(str(top), [*_SYSTEM, *_python_paths()])
     for name in ("solutions", "tests", "exercises", "notebooks", "results", "work", ".git") if covered else ():
         if (top / name).is_dir():
             yield from ("--tmpfs", str(top / name))

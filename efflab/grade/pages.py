@@ -18,12 +18,14 @@ _PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>$title</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 1.5rem auto; max-width: 62rem; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff;
+       margin: 1.5rem auto; max-width: 62rem; padding: 0 1rem }
 h1, h2, td { overflow-wrap: anywhere }
 pre { overflow-x: auto }
 .wide { overflow-x: auto }

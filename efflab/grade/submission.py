@@ -67,7 +67,8 @@ def find(paths: Sequence[Path]) -> list[Submission]:
         if path.is_dir():
             found += _in_folder(path)
         elif not path.exists():
-            raise Unreadable(f"There is no file or folder {shown(str(path))}. Check the spelling and the folder you are in.")
+            raise Unreadable(f"There is no file or folder {shown(str(path))}. "
+                             "Check the spelling and the folder you are in.")
         elif path.suffix not in SUFFIXES:
             raise Unreadable(f"{shown(str(path))} is neither a .py file nor a notebook (.ipynb).")
         else:
@@ -126,7 +127,8 @@ def read(path: Path) -> Code:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise Unreadable(f"{name} has {size:,} bytes; at most {MAX_BYTES:,} are read. Clear the notebook's outputs.")
+            raise Unreadable(f"{name} has {size:,} bytes; at most {MAX_BYTES:,} are read. "
+                             "Clear the notebook's outputs.")
         data = path.read_bytes()
     except OSError as error:
         raise Unreadable(f"{name} cannot be read: {error.strerror}.") from error
@@ -159,7 +161,8 @@ def _cells(text: str, name: str) -> list[Unit]:
     cells = _notebook(text, name).get("cells")
     if not isinstance(cells, list):
         raise Unreadable(f"{name} is JSON but holds no list of cells, so it is not a notebook.")
-    units, total = [], 0
+    units: list[Unit] = []
+    total, functions = 0, frozenset[str]()
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
@@ -171,7 +174,8 @@ def _cells(text: str, name: str) -> list[Unit]:
         total += len(source)
         if total > MAX_SOURCE_CHARS:
             raise Unreadable(f"{name} holds more than {MAX_SOURCE_CHARS:,} characters of source.")
-        units.append(unit_of(source.replace("\r\n", "\n"), f"{name}, cell {number}", cell=True))
+        units.append(unit_of(source.replace("\r\n", "\n"), f"{name}, cell {number}", cell=True, before=functions))
+        functions |= {n for s in units[-1].kept if s.function for n in s.names}
     return units
 
 
@@ -180,7 +184,8 @@ def _notebook(text: str, name: str) -> dict[str, Any]:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Unreadable(f"{name} is not a notebook: it is not JSON{line}. Was it cut off, or merged by git?") from error
+        raise Unreadable(f"{name} is not a notebook: it is not JSON{line}. "
+                         "Was it cut off, or merged by git?") from error
     if not isinstance(notebook, dict):
         raise Unreadable(f"{name} is JSON but not a notebook.")
     if notebook.get("nbformat") != 4:

@@ -5,8 +5,8 @@ expected outputs, no seeds.
 """
 
 from __future__ import annotations
+import __future__
 
-import __future__ as future
 import dataclasses
 import importlib.abc
 import linecache
@@ -76,7 +76,7 @@ def _load(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 def _run_definitions(module: ModuleType, filename: str, text: str, kept: list[Any]) -> list[dict[str, Any]]:
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     module.__file__ = filename
-    flags = future.annotations.compiler_flag if any(s.startswith("from __future__") for _, s in kept) else 0
+    flags = __future__.annotations.compiler_flag if any(s.startswith("from __future__") for _, s in kept) else 0
     failures = []
     for line, source in kept:
         try:
@@ -94,7 +94,8 @@ def _run(function: Any, request: dict[str, Any], device: torch.device) -> dict[s
         return seen.as_dict() | {"value": sendable(seen.value, device)}
     except (Exception, SystemExit) as error:          # the returned object itself raised when it was looked at
         told = _raised(error)
-        told = dataclasses.replace(told, message=f"what it returned cannot be read: {told.message}", where="", stub=None)
+        message = f"what it returned cannot be read: {told.message}"
+        told = dataclasses.replace(told, message=message, where="", stub=None)
         return Observation(error=told).as_dict()
 
 

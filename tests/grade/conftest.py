@@ -16,7 +16,7 @@ from efflab.grade import isolate, pool
 from efflab.grade.grading import Result, Settings
 from efflab.grade.submission import find
 
-RIGHT = '''
+RIGHT = """
 import torch
 
 
@@ -35,13 +35,13 @@ def softmax_rows(x):
 
 def successor(n):
     return n + 1
-'''
+"""
 
 
 class Written(course.Chapter):
     """A chapter that is ready though no folder holds it."""
 
-    ready = True    # type: ignore[assignment]
+    ready = True  # type: ignore[assignment]
 
 
 @pytest.fixture(scope="package", autouse=True)

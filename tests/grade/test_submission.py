@@ -13,7 +13,9 @@ from efflab.grade.submission import Submission, Unreadable, find, read, shown
 
 
 def notebook(*cells: Any, **top: Any) -> str:
-    made = [c if isinstance(c, dict) else {"cell_type": "code", "source": c, "metadata": {}, "outputs": []} for c in cells]
+    made = [
+        c if isinstance(c, dict) else {"cell_type": "code", "source": c, "metadata": {}, "outputs": []} for c in cells
+    ]
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made} | top)
 
 
@@ -24,8 +26,19 @@ def put(path: Path, text: str | bytes = "def double(x):\n    return 2 * x\n") ->
 
 
 def test_names_in_a_folder(tmp_path: Path) -> None:
-    for name in ("b.py", "a.ipynb", "carol/toys.py", "dave/99_toys.ipynb", "dave/roofline.py", "groups/1/x.py", "notes.txt",
-                 ".hidden/y.py", ".ipynb_checkpoints/a-checkpoint.ipynb", "__pycache__/z.py", "carol/.ipynb_checkpoints/toys.py"):
+    for name in (
+        "b.py",
+        "a.ipynb",
+        "carol/toys.py",
+        "dave/99_toys.ipynb",
+        "dave/roofline.py",
+        "groups/1/x.py",
+        "notes.txt",
+        ".hidden/y.py",
+        ".ipynb_checkpoints/a-checkpoint.ipynb",
+        "__pycache__/z.py",
+        "carol/.ipynb_checkpoints/toys.py",
+    ):
         put(tmp_path / name)
     found = find([tmp_path])
     assert [s.name for s in found] == ["a", "b", "carol", "dave", "groups/1/x"]
@@ -46,18 +59,21 @@ def test_equal_names_are_told_apart(tmp_path: Path) -> None:
     assert [s.name for s in find([a, b, a])] == ["alice/toys.py", "bob/toys.py", "alice/toys.py (2)"]
 
 
-@pytest.mark.parametrize(("name", "text", "said"), [
-    ("a.ipynb", "{not json", "is not JSON (line 1)"),
-    ("a.ipynb", "[1, 2]", "not a notebook"),
-    ("a.ipynb", notebook(nbformat=3), "notebook format 3"),
-    ("a.ipynb", notebook(cells="x"), "no list of cells"),
-    ("a.ipynb", notebook(5), "cell 1 is not text"),
-    ("a.ipynb", "[" * 100_000, "is not JSON"),
-    ("a.py", "  \n", "is empty"),
-    ("a.py", b"", "is empty"),
-    ("a.py", b"x = '\xff'", "not UTF-8 text (byte 5)"),
-    ("a.py", "x = 1\n" * 400_000, "characters of source"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.ipynb", "{not json", "is not JSON (line 1)"),
+        ("a.ipynb", "[1, 2]", "not a notebook"),
+        ("a.ipynb", notebook(nbformat=3), "notebook format 3"),
+        ("a.ipynb", notebook(cells="x"), "no list of cells"),
+        ("a.ipynb", notebook(5), "cell 1 is not text"),
+        ("a.ipynb", "[" * 100_000, "is not JSON"),
+        ("a.py", "  \n", "is empty"),
+        ("a.py", b"", "is empty"),
+        ("a.py", b"x = '\xff'", "not UTF-8 text (byte 5)"),
+        ("a.py", "x = 1\n" * 400_000, "characters of source"),
+    ],
+)
 def test_what_cannot_be_read_says_why(name: str, text: str | bytes, said: str, tmp_path: Path) -> None:
     with pytest.raises(Unreadable) as raised:
         read(put(tmp_path / name, text))
@@ -66,8 +82,11 @@ def test_what_cannot_be_read_says_why(name: str, text: str | bytes, said: str, t
 
 
 def test_missing_wrong_kind_and_empty_folder(tmp_path: Path) -> None:
-    for path, said in ((tmp_path / "no.py", "no file or folder"), (put(tmp_path / "a.txt"), "neither a .py"),
-                       (tmp_path, "holds no submissions")):
+    for path, said in (
+        (tmp_path / "no.py", "no file or folder"),
+        (put(tmp_path / "a.txt"), "neither a .py"),
+        (tmp_path, "holds no submissions"),
+    ):
         with pytest.raises(Unreadable, match=said):
             find([path])
 
@@ -75,7 +94,9 @@ def test_missing_wrong_kind_and_empty_folder(tmp_path: Path) -> None:
 def test_a_notebook_with_100_mb_of_pictures_is_read(tmp_path: Path) -> None:
     picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "A" * 100_000_000}}
     cell = {"cell_type": "code", "source": ["def double(x):\n", "    return x"], "metadata": {}, "outputs": [picture]}
-    code = read(put(tmp_path / "a.ipynb", notebook("1 + 1", {"cell_type": "markdown", "source": "def no(): ..."}, cell)))
+    code = read(
+        put(tmp_path / "a.ipynb", notebook("1 + 1", {"cell_type": "markdown", "source": "def no(): ..."}, cell))
+    )
     assert code.names() == {"double"}
     assert code.units[1].filename == "a.ipynb, cell 3"
 
