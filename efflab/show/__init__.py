@@ -12,7 +12,6 @@ text and lines, GREY for what matters less, PALE for areas behind text.
 Nothing here imports matplotlib or ipywidgets before it is needed.
 """
 
-from efflab.show.controls import Button, Choice, Slider, Switch, button, choice, controls, slider, switch
 from efflab.show.display import figure, html, in_notebook, table
 from efflab.show.palette import (
     BLUE,
@@ -31,7 +30,8 @@ from efflab.show.palette import (
     canvas,
     style,
 )
-from efflab.show.quiz import predict, quiz
+from efflab.show.questions import predict, quiz
+from efflab.show.widgets import Button, Choice, Slider, Switch, button, choice, controls, slider, switch
 
 __all__ = ["BLUE", "CYCLE", "GREEN", "GREY", "HATCHES", "INK", "MARKERS", "ORANGE", "PALE", "PURPLE", "SKY",
            "VERMILION", "YELLOW", "Button", "Choice", "Slider", "Switch", "button", "canvas", "choice", "controls",

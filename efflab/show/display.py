@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _PIXELS_PER_INCH = 100      # on the screen; the PNG has twice as many, for dense screens
-_listening: list[list[dict[str, Any]]] = []     # who else wants what is published: see controls.py
+_listening: list[list[dict[str, Any]]] = []     # who else wants what is published: see widgets.py
 
 
 def in_notebook() -> bool:

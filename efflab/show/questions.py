@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from efflab.show import display
-from efflab.show.controls import have_widgets, show_widget
 from efflab.show.palette import GREEN, VERMILION
+from efflab.show.widgets import have_widgets, show_widget
 
 _LETTERS = "ABCDEFGH"
 _TEXT = "font-size:14px;max-width:50em;line-height:1.5"
@@ -21,7 +21,7 @@ def quiz(question: str, choices: Sequence[str], answer: int | str, why: Sequence
     why: for each choice one or two sentences that say why it is right or wrong.
     Text may hold `code` in backticks. Without widgets the answers are folded away (HTML) or follow below (plain text).
     """
-    right = choices.index(answer) if isinstance(answer, str) else answer
+    right = answer if isinstance(answer, int) else choices.index(answer) if answer in choices else -1
     if not 2 <= len(choices) <= len(_LETTERS):
         raise ValueError(f"show.quiz takes two to eight choices; got {len(choices)}")
     if isinstance(why, str) or len(why) != len(choices):
