@@ -17,6 +17,7 @@ import torch
 
 Function = Callable[..., Any]
 Inputs = Mapping[str, Any] | Sequence[Any]
+HOLD_CYCLES = 200_000           # about 0.1 ms: longer than Python takes to launch a few kernels
 FLUSH_BYTES_CPU = 64 << 20      # more than the last-level cache share of a laptop's or a cloud machine's core
 
 
@@ -35,9 +36,13 @@ class Timing:
 
 
 class Watch(Protocol):
-    """A stopwatch for one device. A span is started, stopped, and read after `synchronize`."""
+    """A stopwatch for one device. A span is started, stopped, and read after `synchronize`.
+
+    Before a span either `flush` empties the caches, or `hold` leaves them as they are.
+    """
 
     def flush(self) -> None: ...
+    def hold(self) -> None: ...
     def start(self) -> Any: ...
     def stop(self, started: Any) -> Any: ...
     def synchronize(self) -> None: ...
@@ -52,6 +57,9 @@ class CpuWatch:
 
     def flush(self) -> None:
         self._buffer.fill_(1)
+
+    def hold(self) -> None:
+        return
 
     def start(self) -> float:
         return time.perf_counter()
@@ -76,6 +84,10 @@ class CudaWatch:
 
     def flush(self) -> None:
         self._buffer.zero_()
+
+    def hold(self) -> None:
+        """Keep the GPU busy without touching its caches, so that it does not wait for Python within the span."""
+        torch.cuda._sleep(HOLD_CYCLES)
 
     def start(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)
@@ -132,6 +144,8 @@ def race(sides: Mapping[str, Side], *, warmup: int = 5, repeats: int = 20, flush
         for side in list(sides.values())[::1 if turn % 2 == 0 else -1]:     # nobody always goes first
             if flush:
                 watch.flush()
+            else:
+                watch.hold()
             started = watch.start()
             side.call(turn)
             side.spans.append(watch.stop(started))

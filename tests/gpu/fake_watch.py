@@ -14,6 +14,9 @@ class FakeWatch:
         self.now += 1000.0
         self.events.append("flush")
 
+    def hold(self) -> None:
+        self.now += 100.0
+
     def start(self) -> float:
         self.events.append("start")
         return self.now

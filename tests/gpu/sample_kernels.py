@@ -76,7 +76,7 @@ def guessed(x, skip=None):
 @triton.jit
 def broken_kernel(x_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
-    tl.store(x_ptr + tl.arange(0, BLOCK), x + undefined_name)      # noqa: F821
+    tl.store(x_ptr + tl.arange(0, BLOCK), x + undefined_name)      # type: ignore[name-defined]  # noqa: F821
 
 
 def broken(x):

@@ -96,13 +96,14 @@ def one_kernel(monkeypatch):
     """A chapter with one kernel exercise; the compiler's answer is given."""
     from test_xray import exercise, wanted
 
-    made = exercise("copy", wanted("sm_80"), wanted("sm_90"))
+    xrays = (wanted("sm_80"), wanted("sm_90"))
+    made = exercise("copy", *xrays)
     asked: list = []
 
     def answer(e, source, *, arch=None, wrap=None):
         asked.append((e.name, source, arch))
         return [(x, [KernelXRay(kernel="k", arch=x.arch, shared_limit=1024, shared_bytes=2048)])
-                for x in made.kernel.xrays if arch is None or x.arch in arch]
+                for x in xrays if arch is None or x.arch in arch]
     monkeypatch.setattr(course, "exercises", lambda slug: (made,))
     monkeypatch.setattr(xray, "available", lambda: None)
     monkeypatch.setattr(xray, "exercise_xrays", answer)

@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -40,10 +41,13 @@ def test_machine_line():
     print(m.line)
     assert m.has_gpu
     assert m.name in m.line
-    assert f"sm_{m.capability[0]}{m.capability[1]}" in m.line
+    assert m.capability == torch.cuda.get_device_capability()
+    assert (m.arch or "no arch") in m.line
     assert "compiled" in m.line
     assert interpreter_problem() is None
-    assert m.shared_bytes <= torch.cuda.get_device_properties(0).shared_memory_per_block_optin
+    most = getattr(torch.cuda.get_device_properties(0), "shared_memory_per_block_optin", None)
+    print(f"  {m.shared_bytes} bytes of shared memory; CUDA says {most}")
+    assert most is None or m.shared_bytes == most
 
 
 def test_doctor_is_content():
@@ -144,12 +148,13 @@ def test_softmax_peers():
             near(PEERS[name].function(x), torch.softmax(x.double(), -1), 1e-5)
 
 
-def bar(**facts):
+def bar(**changed: Any) -> Any:
     from efflab.checking.exercise import Bar
 
     size = 1 << 26
-    return Bar(**{"name": "copy", "peer": "clone", "at_least": 0.8, "bytes": 4.0 * size,
-                  "inputs": lambda draw: {"x": draw.normal(size, dtype=torch.float16)}} | facts)
+    facts: dict[str, Any] = {"name": "copy", "peer": "clone", "at_least": 0.8, "bytes": 4.0 * size,
+                             "inputs": lambda draw: {"x": draw.normal(size, dtype=torch.float16)}}
+    return Bar(**(facts | changed))
 
 
 def test_a_copy_measured_against_itself():
@@ -157,7 +162,7 @@ def test_a_copy_measured_against_itself():
 
     result = measure(bar(), lambda x: x.clone())
     print(f"  {result.sentence}")
-    assert 0.9 < result.ratio < 1.1
+    assert 0.9 < (result.ratio or 0) < 1.1
     assert result.judged
     assert result.passed
     assert not measure(bar(gpu="no such card"), lambda x: x.clone()).judged
@@ -180,9 +185,9 @@ def test_out_of_memory_is_told_and_freed():
     print(f"  {greedy.sentence}")
     assert greedy.judged
     assert not greedy.passed
-    assert "OutOfMemoryError" in greedy.error
+    assert "OutOfMemoryError" in (greedy.error or "")
     too_large = measure(bar(inputs=lambda draw: {"x": torch.empty(1 << 44, device="cuda")}), lambda x: x)
-    assert "memory" in too_large.skipped_reason
+    assert "memory" in (too_large.skipped_reason or "")
     assert torch.cuda.memory_allocated() == before
 
 
@@ -207,7 +212,7 @@ def test_the_xray_says_what_the_gpu_says():
         assert told[0].registers == compiled.n_regs
         assert (told[0].spills > 0) == (compiled.n_spills > 0)
         near(c, a.double() @ b.double(), 0.1)
-    if machine().capability >= (9, 0):
+    if torch.cuda.get_device_capability() >= (9, 0):
         x = normal(128, 64)
         y, _ = sample_kernels.described(x)
         near(y, x, 0)

@@ -31,7 +31,9 @@ def test_a_second_run_keeps_the_other_chapters(tmp_path):
 def test_without_a_name_the_latest_is_loaded(tmp_path):
     results.save(run("NVIDIA H200", "2026-11-29"), tmp_path / "a.json")
     results.save(run("Tesla T4", "2026-12-01"), tmp_path / "b.json")
-    assert results.load(where=tmp_path)["gpu"] == "Tesla T4"
+    latest = results.load(where=tmp_path)
+    assert latest is not None
+    assert latest["gpu"] == "Tesla T4"
     assert set(results.load_all(tmp_path)) == {"NVIDIA H200", "Tesla T4"}
     assert results.load("L4", tmp_path) is None
     assert results.load(where=tmp_path / "missing") is None

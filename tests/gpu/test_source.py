@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_the_text_holds_what_is_needed_and_no_more(text):
 
 
 def test_a_function_from_a_file_brings_its_file():
-    assert source_of(source_of) == Path(sys.modules["efflab.gpu.source"].__file__).read_text(encoding="utf-8")
+    assert source_of(source_of) == Path(inspect.getfile(source_of)).read_text(encoding="utf-8")
 
 
 def test_a_function_without_text_is_told():

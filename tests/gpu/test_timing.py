@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from fake_watch import FakeWatch
@@ -10,7 +12,7 @@ from efflab.gpu import timing
 from efflab.gpu.timing import Side, median_ms, race
 
 
-def timed(watch: FakeWatch, costs: list[float]):
+def timed(watch: FakeWatch, costs: Sequence[float]):
     """A function whose successive calls take these times."""
     left = list(costs)
 

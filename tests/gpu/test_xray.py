@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -39,6 +40,11 @@ def compiled():
     inputs = {"x": half(1024), "a": half(128, 512), "b": half(512, 128), "tile": half(128, 64)}
     told = xray_launches(SAMPLES, "everything", inputs, ("sm_80", "sm_90"))
     return {arch: [k for k in told if k.arch == arch] for arch in ("sm_80", "sm_90")}
+
+
+def error(k: KernelXRay) -> str:
+    assert k.error is not None
+    return k.error
 
 
 def named(kernels: list[KernelXRay], kernel: str) -> list[KernelXRay]:
@@ -92,9 +98,9 @@ def test_heuristics_choose(compiled):
 
 def test_a_compile_error_names_the_line_and_the_cause(compiled):
     k = named(compiled["sm_90"], "broken_kernel")[0]
-    assert "undefined_name is not defined" in k.error
-    assert "tl.store(x_ptr" in k.error
-    assert len(k.error) < 600
+    assert "undefined_name is not defined" in error(k)
+    assert "tl.store(x_ptr" in error(k)
+    assert len(error(k)) < 600
     assert not k.fits
 
 
@@ -107,22 +113,22 @@ def test_what_a_function_does_wrong_is_told():
     text = SAMPLES.read_text(encoding="utf-8")
     raised = xray_launches(text, "raises", {"x": half(64)}, "sm_80")
     assert [k.kernel for k in raised] == ["copy_kernel", "raises"]
-    assert raised[1].error.startswith('ValueError: the wrapper gave up')
+    assert error(raised[1]).startswith('ValueError: the wrapper gave up')
     nothing = xray._entries("no_launch", "sm_80", {"kernels": [], "error": None}, "")
     assert nothing[0].error == "the function launched no Triton kernel"
     missing = xray_launches(text, "no_such_function", {"x": half(64)}, "sm_80")
-    assert "defines no 'no_such_function'" in missing[0].error
+    assert "defines no 'no_such_function'" in error(missing[0])
 
 
 def test_a_crash_is_told_and_the_other_target_still_tried():
     told = xray_launches(SAMPLES, "crashes", {"x": half(64)}, "sm_80")
-    assert told[0].error.startswith("the compiler crashed (SIGSEGV)")
+    assert error(told[0]).startswith("the compiler crashed (SIGSEGV)")
 
 
 def test_an_endless_function_is_stopped(monkeypatch):
     monkeypatch.setattr(_xray_run, "SECONDS_PER_JOB", 4)
     told = xray_launches(SAMPLES, "endless", {"x": half(64)}, "sm_80")
-    assert "took longer than 4 s and was stopped" in told[0].error
+    assert "took longer than 4 s and was stopped" in error(told[0])
 
 
 def test_an_interrupt_ends_the_worker_at_once(tmp_path):
@@ -166,8 +172,9 @@ def test_the_key_follows_what_decides_the_answer():
 
 def test_inputs_cross_as_plain_data():
     flat = torch.arange(30, dtype=torch.int32)
-    values = {"sliced": half(6, 8)[1:, 2:5], "expanded": half(1, 4).expand(3, 4), "counts": flat[3:9].view(2, 3),
-              "empty": half(0, 4), "dtype": torch.bfloat16, "pair": (1, None, [True, 2.5]), "none": None, "text": "a"}
+    values: dict[str, Any] = {
+        "sliced": half(6, 8)[1:, 2:5], "expanded": half(1, 4).expand(3, 4), "counts": flat[3:9].view(2, 3),
+        "empty": half(0, 4), "dtype": torch.bfloat16, "pair": (1, None, [True, 2.5]), "none": None, "text": "a"}
     back = _specs.build(json.loads(json.dumps(_specs.describe(values))))
     for name in ("sliced", "expanded", "counts", "empty"):
         x, y = values[name], back[name]
@@ -182,7 +189,8 @@ def test_inputs_cross_as_plain_data():
 # --- Judging ----------------------------------------------------------------------------------------------------------
 
 def seen(**facts) -> KernelXRay:
-    return KernelXRay(**{"kernel": "k", "arch": "sm_75", "shared_limit": 65536, "shared_bytes": 1024} | facts)
+    usual: dict[str, Any] = {"kernel": "k", "arch": "sm_75", "shared_limit": 65536, "shared_bytes": 1024}
+    return KernelXRay(**(usual | facts))
 
 
 def wanted(arch="sm_75", **facts) -> XRay:
