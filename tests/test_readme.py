@@ -16,7 +16,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_map_and_the_speeds_are_those_of_the_repository() -> None:
-    assert README == readme.rewrite(README, ROOT), "run: python -m efflab.authoring.readme"
+    assert readme.rewrite(README, ROOT) == README, "run: python -m efflab.authoring.readme"
 
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
@@ -56,7 +56,7 @@ def test_speeds_are_read_from_the_result_files(tmp_path: Path) -> None:
               "chapters": {"x": {"bars": [bar, bar | {"name": "other", "ratio": None}]}}}
     (tmp_path / "results" / "Toy_GPU.json").write_text(json.dumps(result))
     text = readme.speeds(tmp_path)
-    assert "On an Toy GPU (torch 3.0, Triton 4.0, 2030-01-02):" in text
+    assert "On one Toy GPU (torch 3.0, Triton 4.0, 2030-01-02):" in text
     assert "| `fused`, big | 4.07 TB/s | clone: 4.28 TB/s | 0.95 |" in text
     assert "other" not in text
 

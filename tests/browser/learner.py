@@ -98,8 +98,8 @@ class Notebook:
         self.wait_for_idle_kernel()
 
     def wait_for_idle_kernel(self) -> None:
-        expect(self.page.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute(
-            "data-status", "idle", timeout=WAIT_MS)
+        """The status bar says so; the notebook's own indicator reads idle even before there is a kernel."""
+        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=WAIT_MS)
 
     def cell(self, source: str) -> Locator:
         """The one code cell whose source contains this text."""
@@ -111,7 +111,7 @@ class Notebook:
         cell = self.cell(source)
         prompt = cell.locator(".jp-InputArea-prompt")
         before = prompt.inner_text()
-        cell.locator(".cm-content").click()
+        self._enter(source)
         self.page.keyboard.press("Control+Enter")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=WAIT_MS)
         expect(prompt).not_to_have_text(before, timeout=WAIT_MS)
@@ -119,9 +119,14 @@ class Notebook:
 
     def write(self, source: str, code: str) -> None:
         """Replace all of this cell's text by typing over it."""
-        self.cell(source).locator(".cm-content").click()
+        self._enter(source)
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(code)
+
+    def _enter(self, source: str) -> None:
+        """Put the cursor into this cell."""
+        self.cell(source).locator(".cm-content").click()
+        expect(self.cell(source).locator(".cm-content")).to_be_focused()
 
     def restart_kernel(self) -> None:
         self.page.locator('.jp-NotebookPanel-toolbar jp-button[data-command="notebook:restart-kernel"]').click()
