@@ -26,10 +26,15 @@ def measured_chapters() -> list[str]:
     return [c.slug for c in course.ready_chapters() if _kernels(c.slug) or _curves(c.slug)]
 
 
-def run(slugs: Iterable[str], command: str, tell: Tell = lambda text: None) -> dict[str, Any]:
-    """One run over chapters, in the form that results.save takes."""
+def run(slugs: Iterable[str], command: str, tell: Tell = lambda text: None,
+        keep: Callable[[dict[str, Any]], None] = lambda run: None) -> dict[str, Any]:
+    """One run over chapters, in the form that results.save takes. keep: called with the run so far after each one."""
     head = facts(command)
-    return {**head, "chapters": {slug: {**head, **chapter(slug, tell)} for slug in slugs}}
+    done: dict[str, Any] = {**head, "chapters": {}}
+    for slug in slugs:
+        done["chapters"][slug] = {**head, **chapter(slug, tell)}
+        keep(done)
+    return done
 
 
 def facts(command: str) -> dict[str, Any]:
@@ -55,9 +60,12 @@ def chapter(slug: str, tell: Tell = lambda text: None) -> dict[str, Any]:
             found["bars"].append({"exercise": exercise.id, **result.as_dict()})
             if result.judged and not result.passed:
                 found["problems"].append(result.sentence)
-    for curve in _curves(slug):
+    for curve in _curves(slug) if torch.cuda.is_available() else ():
         tell(f"{slug}: {curve.name}")
-        found["curves"].append(curves.measure(curve, course.solution_module(slug)))
+        measured = curves.measure(curve, course.solution_module(slug))
+        found["curves"].append(measured)
+        found["problems"] += [f"{curve.name}: {gap}" for gap in measured["gaps"]
+                              if gap.split(" ")[0] in curve.functions]
     return found
 
 

@@ -116,9 +116,8 @@ def bench(chapters: tuple[str, ...], as_json: bool, out: Path | None) -> None:
         except results.DamagedResults as error:
             raise click.UsageError(str(error)) from None
     command = " ".join(["efflab", "bench", *chapters])
-    run = b.run(slugs, command, lambda text: click.echo(text, err=True))
-    if where is not None:
-        results.save(run, where)
+    run = b.run(slugs, command, lambda text: click.echo(text, err=True),
+                lambda so_far: None if where is None else results.save(so_far, where))
     click.echo("not saved: efflab was installed without its repository; choose a file with --out" if where is None
                else f"saved in {where}", err=True)
     _print_bench(run, as_json)

@@ -36,18 +36,20 @@ class Curve:
 
 def measure(curve: Curve, solution: Any, *, repeats: int = 15, device: str = "cuda",
             watch: timing.Watch | None = None) -> dict[str, Any]:
-    """{"name", "axis", "unit", "sizes", "series": {name: [rate or None at each size]}}; None: it could not run."""
+    """{"name", "axis", "unit", "sizes", "series": {name: [rate or None at each size]}, "gaps": [why each None]}."""
+    gaps = [f"{p}: {reason}" for p in curve.peers if (reason := peer(p).available()) is not None]
     names = (*curve.functions, *(p for p in curve.peers if peer(p).available() is None))
     series: dict[str, list[float | None]] = {name: [] for name in names}
     for size in curve.sizes:
-        times = _at(curve, solution, size, repeats, device, watch)
+        times = _at(curve, solution, size, repeats, device, watch, gaps)
         for name in series:
             series[name].append(curve.work(size) / (times[name] * 1e-3) / 1e12 if name in times else None)
-    return {"name": curve.name, "axis": curve.axis, "unit": curve.unit, "sizes": list(curve.sizes), "series": series}
+    return {"name": curve.name, "axis": curve.axis, "unit": curve.unit, "sizes": list(curve.sizes), "series": series,
+            "gaps": gaps}
 
 
 def _at(curve: Curve, solution: Any, size: int, repeats: int, device: str,
-        watch: timing.Watch | None) -> dict[str, float]:
+        watch: timing.Watch | None, gaps: list[str]) -> dict[str, float]:
     from efflab.checking.draw import Draw
 
     sets = [curve.inputs(Draw(seed, device), size) for seed in range(2)]
@@ -59,8 +61,10 @@ def _at(curve: Curve, solution: Any, size: int, repeats: int, device: str,
         try:
             side.call(0)
             runnable[name] = side
-        except torch.cuda.OutOfMemoryError:         # the unfused one at large sizes: a gap in its curve
-            torch.cuda.empty_cache()
+        except Exception as error:                  # the unfused one at large sizes: a gap in its curve
+            gaps.append(f"{name} at {curve.axis} = {size}: {type(error).__name__}: {str(error)[:200]}")
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                torch.cuda.empty_cache()
     if not runnable:
         return {}
     return {name: t.ms for name, t in timing.race(runnable, repeats=repeats, warmup=3, watch=watch).items()}

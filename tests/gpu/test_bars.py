@@ -120,5 +120,20 @@ def test_a_curve(monkeypatch):
     curve = curves.Curve(name="c", axis="N", sizes=(1, 2), functions=("mine",), peers=("clocked",),
                          inputs=lambda draw, n: {"x": torch.zeros(n)}, work=lambda n: n * 1e9)
     told = curves.measure(curve, SimpleNamespace(mine=clocked.mine), repeats=3, device="cpu", watch=clocked.watch)
+    assert told["gaps"] == []
     assert told["series"] == {"mine": [pytest.approx(1), pytest.approx(2)],
                               "clocked": [pytest.approx(0.5), pytest.approx(1)]}
+
+
+def test_a_gap_in_a_curve_has_its_reason(monkeypatch):
+    clocked = Clocked(monkeypatch, 1.0, 2.0)
+
+    def fails_at_two(x):
+        if len(x) == 2:
+            raise torch.cuda.OutOfMemoryError("too much")
+        return clocked.mine(x)
+    curve = curves.Curve(name="c", axis="N", sizes=(1, 2), functions=("mine",), peers=("clocked",),
+                         inputs=lambda draw, n: {"x": torch.zeros(n)}, work=lambda n: 1e9)
+    told = curves.measure(curve, SimpleNamespace(mine=fails_at_two), repeats=3, device="cpu", watch=clocked.watch)
+    assert told["series"]["mine"] == [pytest.approx(1), None]
+    assert told["gaps"] == ["mine at N = 2: OutOfMemoryError: too much"]

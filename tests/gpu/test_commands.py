@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from click.testing import CliRunner
+from test_xray import exercise, wanted
 
 from efflab import course
+from efflab.checking.exercise import Bar, Kernel
 from efflab.gpu import commands, doctor, xray
 from efflab.gpu.doctor import Finding
 from efflab.gpu.xray import KernelXRay
@@ -85,6 +88,56 @@ def test_bench_needs_a_gpu():
     assert "There is no GPU here to measure" in done.output
 
 
+@pytest.fixture
+def played_bench(monkeypatch, tmp_path):
+    """A GPU that is only played: bench(passed) measures one bar and returns (outcome of the command, saved file)."""
+    from efflab.gpu import bars, bench
+
+    made = exercise("copy")
+    made = replace(made, kernel=replace(made.kernel or Kernel(), bars=(
+        Bar(name="b", peer="clone", at_least=1.0, inputs=lambda draw: {}),)))
+
+    def play(passed: bool, *words: str):
+        result = bars.BarResult(name="b", peer="clone", at_least=1.0, gpu="NVIDIA H200", ms=1.0, peer_ms=2.0, ratio=2.0,
+                                judged=True, passed=passed)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+        monkeypatch.setattr(bench, "facts", lambda command: {"gpu": "NVIDIA H200", "date": "2026-11-29", "torch": "2",
+                                                             "triton": "3", "command": command})
+        monkeypatch.setattr(bench, "_kernels", lambda slug: [made])
+        monkeypatch.setattr(bench, "_curves", lambda slug: ())
+        monkeypatch.setattr(bench, "solution_xrays", lambda e: [])
+        monkeypatch.setattr(bars, "measure", lambda bar, function: result)
+        monkeypatch.setattr(course, "solution_of", lambda e: None)
+        out = tmp_path / "out.json"
+        return run(commands.bench, "flash_attention", "--out", str(out), *words), out
+    return play
+
+
+def test_bench_saves_and_is_content(played_bench):
+    done, out = played_bench(True)
+    assert done.exit_code == 0, done.output
+    saved = json.loads(out.read_text(encoding="utf-8"))
+    assert saved["command"] == "efflab bench flash_attention"
+    assert saved["chapters"]["flash_attention"]["bars"][0]["ratio"] == 2.0
+    assert "2.00" in done.output
+
+
+def test_bench_with_a_missed_bar(played_bench):
+    done, out = played_bench(False, "--json")
+    assert done.exit_code == 1
+    assert "not reached" in json.loads(done.stdout)["chapters"]["flash_attention"]["problems"][0]
+    assert out.exists()
+
+
+def test_bench_does_not_overwrite_a_damaged_file(played_bench, tmp_path):
+    (tmp_path / "out.json").write_text("{", encoding="utf-8")
+    done, out = played_bench(True)
+    assert done.exit_code == 2
+    assert "is not JSON" in done.output
+    assert out.read_text(encoding="utf-8") == "{"
+
+
 def test_xray_of_a_chapter_that_is_not_there():
     done = run(commands.xray, "flash_atention")
     assert done.exit_code == 2
@@ -94,8 +147,6 @@ def test_xray_of_a_chapter_that_is_not_there():
 @pytest.fixture
 def one_kernel(monkeypatch):
     """A chapter with one kernel exercise; the compiler's answer is given."""
-    from test_xray import exercise, wanted
-
     xrays = (wanted("sm_80"), wanted("sm_90"))
     made = exercise("copy", *xrays)
     asked: list = []
