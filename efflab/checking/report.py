@@ -80,8 +80,16 @@ class Report:
             f'<div role="status" style="border-left:6px solid {border};background:{background};color:#111;'
             f'padding:8px 12px;margin:4px 0;max-width:60em">'
             f'<strong>{html.escape(self.title())}</strong>'
-            f'<pre style="white-space:pre-wrap;margin:6px 0 0;background:transparent;color:#111;font-size:90%">'
-            f'{html.escape(self.message)}</pre>{note}</div>')
+            f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:6px 0 0;'
+            f'background:transparent;color:#111;font-size:90%">'
+            f'{_hanging_lines(self.message)}</pre>{note}</div>')
+
+
+def _hanging_lines(message: str) -> str:
+    """HTML in which a long line goes on under its text, right of the eight characters of its label."""
+    lines = (f'<span style="display:block;min-height:1em;padding-left:8ch;text-indent:-8ch">{html.escape(line)}</span>'
+             for line in message.splitlines())
+    return "".join(lines)
 
 
 def _message(exercise: Exercise, outcome: Outcome, passed: int, problems: Sequence[Problem],
