@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,21 @@ def stale_files(course: Course) -> list[Difference]:
     there = [*(course.root / "notebooks").glob("*.ipynb"), *(course.root / "exercises").glob("*.py"),
              *(course.root / "solutions" / "executed").glob("*.ipynb")]
     return [Difference(path, "stale") for path in sorted(there) if path not in expected]
+
+
+def outdated_runs(course: Course, chapters: Iterable[ChapterFacts]) -> list[Path]:
+    """Executed notebooks whose lesson has changed since they ran. They stay valid until somebody runs them again."""
+    from efflab.authoring.execute import fingerprint
+
+    found = []
+    for chapter in chapters:
+        executed, built = _read(course.executed(chapter)), _read(course.notebook(chapter))
+        if executed is None or built is None:
+            continue
+        ran = json.loads(executed)["metadata"].get("efflab", {}).get("lesson_sha256")
+        if ran != fingerprint(built.replace("\r\n", "\n")):
+            found.append(course.executed(chapter))
+    return found
 
 
 def _read(path: Path) -> str | None:

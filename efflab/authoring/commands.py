@@ -65,7 +65,7 @@ def new(chapter: str) -> None:
 
 
 def _check(course: Course, chosen: list[ChapterFacts], *, everything: bool) -> NoReturn:
-    from efflab.authoring.build import differences, stale_files
+    from efflab.authoring.build import differences, outdated_runs, stale_files
 
     found = _or_stop(lambda: differences(course, chosen))
     found += stale_files(course) if everything else []
@@ -77,6 +77,9 @@ def _check(course: Course, chosen: list[ChapterFacts], *, everything: bool) -> N
         click.echo(f"{course.shown(difference.path)} {todo[difference.kind]}")
         if difference.diff:
             click.echo("\n".join(f"    {line}" for line in difference.diff.splitlines()))
+    for path in outdated_runs(course, chosen):
+        click.echo(f"{course.shown(path)} ran before the lesson's last change; on a GPU run: "
+                   f"./run execute {path.stem.partition('_')[2]}", err=True)
     if found:
         click.echo(f"{len(found)} built files do not agree with their sources.")
         sys.exit(1)

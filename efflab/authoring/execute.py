@@ -23,7 +23,7 @@ from efflab.authoring.errors import AuthoringError
 from efflab.authoring.kernel import NAME, write_kernelspec
 from efflab.authoring.layout import write_whole
 from efflab.authoring.notebook import to_json, together
-from efflab.authoring.outputs import refuse_large, tidy
+from efflab.authoring.outputs import refuse_inexact, refuse_large, tidy
 from efflab.authoring.regions import Solution
 
 TIMEOUT = 600       # seconds a cell
@@ -65,6 +65,11 @@ class Executed:
         return self.notebook.metadata["efflab"]["machine"]
 
 
+def fingerprint(built: str) -> str:
+    """Of a built notebook's text; kept in the executed one, to tell when the lesson has changed since."""
+    return hashlib.sha256(built.encode("utf-8")).hexdigest()
+
+
 def fill_in(notebook: Any, solution: Solution) -> list[str]:
     """Put the answers into the exercise cells, in place. Returns the exercises' ids; the first line stays."""
     filled = []
@@ -91,6 +96,7 @@ def run(notebook: Any, *, root: Path, name: str, timeout: float = TIMEOUT) -> Ex
     client, state = _executed(notebook, root, name, timeout)
     last = notebook.cells.pop()
     facts = json.loads("".join(o.get("text", "") for o in last.outputs if o.get("name") == "stdout"))
+    refuse_inexact(notebook, name)
     captured = {model: watcher.outputs for model, watcher in client.comm_objects.items()}
     tidy(notebook, root=root, widgets=state, captured=captured)
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -164,7 +170,7 @@ def execute_chapter(root: Path, stem: str, *, out: Path, timeout: float = TIMEOU
             cell.metadata.tags = [*cell.metadata.tags, "nbval-check-output"]
     notebook.metadata["efflab"] = {
         "built": f"built from notebooks/{built.name} and solutions/{slug}.py by `efflab execute`", "chapter": slug,
-        "lesson_sha256": hashlib.sha256(text.encode("utf-8")).hexdigest()}
+        "lesson_sha256": fingerprint(text)}
     done = run(notebook, root=root, name=f"notebooks/{built.name}", timeout=timeout)
     wrong = [f"{e}: {done.outcomes.get(e, 'no cell checks it')}" for e in exercises
              if done.outcomes.get(e) not in ("passed", "skipped")]

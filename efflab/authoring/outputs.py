@@ -39,6 +39,17 @@ def tidy(notebook: Any, *, root: Path, widgets: Mapping[str, Mapping[str, Any]],
         cell.outputs = [_lighter(_without_paths(output, root)) for output in _joined(still)]
 
 
+def refuse_inexact(notebook: Any, name: str) -> None:
+    """Raise AuthoringError for a cell tagged "exact" that shows a picture or a widget: these are never compared."""
+    for number, cell in enumerate(notebook.cells, 1):
+        if "exact" not in cell.metadata.get("tags", ()):
+            continue
+        shown = {mime for output in cell.outputs for mime in output.get("data", {})}
+        if WIDGET_VIEW in shown or any(mime.startswith("image/") for mime in shown):
+            raise AuthoringError(f"{name}: cell {number} is tagged exact and shows a picture or a widget. Only text "
+                                 "can be compared: take the tag away, or print the numbers in a cell of their own.")
+
+
 def refuse_large(notebook: Any, text: str, name: str) -> None:
     """Raise AuthoringError when one output or the whole file is too large, saying which cells make it so."""
     sizes = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from authoring.tiny_course import CHAPTERS, DOUBLE, SOLUTION
 from efflab.authoring import commands, layout
 from efflab.authoring.build import build, differences, stale_files
 from efflab.authoring.errors import AuthoringError
+from efflab.authoring.execute import fingerprint
 from efflab.authoring.layout import Course
 
 WRITTEN = (CHAPTERS[0], DOUBLE)
@@ -107,6 +109,16 @@ def test_the_command_builds_and_checks(tiny: Course, run) -> None:  # type: igno
     assert differs.exit_code == 1
     assert "exercises/double.py differs from its sources." in differs.output
     assert "-# changed by hand" in differs.output
+
+
+def test_a_run_older_than_its_lesson_is_mentioned(tiny: Course, run) -> None:  # type: ignore[no-untyped-def]
+    run()
+    executed = tiny.executed(DOUBLE)
+    for ran_on, mentioned in ((fingerprint(tiny.notebook(DOUBLE).read_text("utf-8")), False), ("x", True)):
+        layout.write_whole(executed, json.dumps({"metadata": {"efflab": {"lesson_sha256": ran_on}}}))
+        done = run("--check")
+        assert done.exit_code == 0
+        assert ("on a GPU run: ./run execute double" in done.output) is mentioned
 
 
 def test_the_command_says_what_a_chapter_still_lacks(tiny: Course, run) -> None:  # type: ignore[no-untyped-def]

@@ -113,6 +113,11 @@ def test_a_cell_that_raises_is_shown_with_its_source_and_traceback() -> None:
     assert "\x1b" not in message
 
 
+def test_an_exact_cell_shows_no_picture() -> None:
+    with pytest.raises(AuthoringError, match=r"x.ipynb: cell 1 is tagged exact and shows a picture"):
+        run(notebook("import ipywidgets\nipywidgets.IntSlider()", tags=("exact",)), root=ROOT, name="x.ipynb")
+
+
 def test_a_cell_that_should_raise_may() -> None:
     done = run(notebook("1 / 0", tags=("raises-exception",)), root=ROOT, name="x.ipynb")
     assert outputs(done)[0][0].ename == "ZeroDivisionError"
