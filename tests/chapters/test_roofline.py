@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -21,7 +22,7 @@ from efflab.chapters.roofline.drive import FakeDevice, order_of_events
 from efflab.chapters.roofline.measure import MeasuredMachine, Stopwatch, caches, one_core
 from efflab.chapters.roofline.measured import H200, H200_OPENING
 from efflab.chapters.roofline.operations import six_operations, time_operation
-from efflab.checking import check_function
+from efflab.checking import Mistake, check_function
 from solutions import roofline as solution
 
 EXERCISES = {e.name: e for e in course.exercises("roofline")}
@@ -123,6 +124,17 @@ def test_what_makes_no_difference_is_not_judged() -> None:
     tidy, fussy = seen("rfscrsc"), seen("rsffsscrsscs")
     assert tidy == fussy == (1, ["flush synchronize clock run synchronize clock"])
     assert seen("sfcrsc") == (0, ["flush clock run synchronize clock"])
+
+
+@pytest.mark.parametrize("mistake", [m for m in EXERCISES["scale_copy"].mistakes if m.caught_by == "output"],
+                         ids=lambda m: m.name)
+def test_wrong_copies_are_refused_for_their_values(mistake: Mistake) -> None:
+    """They are written in PyTorch, so the operators that the exercise forbids would refuse them all."""
+    exercise = dataclasses.replace(EXERCISES["scale_copy"], forbidden=None)
+    report = check_function(exercise, mistake.function, seed=5, require_launch=False)
+    assert report.outcome == "failed"
+    if mistake.recognisable:
+        assert report.mistake == mistake.name, str(report)
 
 
 def test_other_right_answers_pass() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from efflab.chapters.roofline.drive import LAUNCH
+from efflab.chapters.roofline.drive import LAUNCH, TICK
 from efflab.checking import Bar, Case, Draw, Kernel, Limit, XRay
 
 
@@ -112,29 +112,27 @@ def median_time_reference(fn: Any, *, clock: Any, synchronize: Any, warmup: int 
     raise TypeError("median_time is judged on a fake device: see expected_on_fake_device")
 
 
-def expected_on_fake_device(*, cold: list[float], warm: list[float], first: float, pending: float, flush_takes: float,
-                            flush: bool, options: dict[str, int]) -> Any:
-    """What the durations say, without running a stopwatch."""
+def expected_on_fake_device(*, flush: bool, options: dict[str, int], flush_takes: int, first: int, pending: int,
+                            cold: list[int], warm: list[int]) -> Any:
+    """What the durations (in ticks) say, without running a stopwatch."""
     warmup, repeats = options.get("warmup", 3), options.get("repeats", 10)
-    calls = range(warmup, warmup + repeats)
-    took = [(cold if flush else warm)[i % len(cold)] + LAUNCH + (first if i == 0 else 0.0) for i in calls]
+    takes = cold if flush else warm
+    took = [takes[i % len(takes)] * TICK + LAUNCH + (first * TICK if i == 0 else 0.0)
+            for i in range(warmup, warmup + repeats)]
     line = ("flush " if flush else "") + "synchronize clock run synchronize clock"
     middle = torch.tensor(took, dtype=torch.float64).quantile(0.5, interpolation="midpoint").item()
     return middle, warmup, [line] * repeats
 
 
 def median_time_cases(draw: Draw) -> Iterator[Case]:
-    def ticks(low: int, high: int) -> float:
-        return draw.integer(low, high) * 2.0**-20
-
     def case(name: str, flush: bool, **options: int) -> Case:
-        cold = [ticks(2000, 9000) for _ in range(13)]
+        cold = [draw.integer(2000, 9000) for _ in range(13)]
         return Case(
             name=name, exact=True, drive="efflab.chapters.roofline.drive:time_on_fake_device",
             expect=expected_on_fake_device,
-            inputs={"cold": cold, "warm": [t / 2 - ticks(0, 300) for t in cold], "first": ticks(50_000, 90_000),
-                    "pending": ticks(20_000, 30_000), "flush_takes": ticks(10_000, 12_000), "flush": flush,
-                    "options": options})
+            inputs={"flush": flush, "options": options, "flush_takes": draw.integer(10_000, 12_000),
+                    "first": draw.integer(50_000, 90_000), "pending": draw.integer(20_000, 30_000),
+                    "cold": cold, "warm": [t // 2 - draw.integer(0, 300) for t in cold]})
 
     yield case("defaults, with a flush", True)
     yield case("defaults, without a flush", False)

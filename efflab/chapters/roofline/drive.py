@@ -1,7 +1,7 @@
 """A device made of arithmetic: calls queue work on it, `synchronize` waits for it, `clock` reads the host's time.
 
 It stands in for a GPU where the judge must know every duration beforehand. It knows no answer: what a call takes
-comes with the inputs. All times are in seconds and multiples of 2**-20, so sums of them are exact.
+comes with the inputs. Inside, a second is 2**20 ticks, so that sums and means of times are exact.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-LAUNCH = 2.0**-20          # what the host spends to queue one piece of work
+TICK = 2.0**-20          # seconds, about a microsecond
+LAUNCH = TICK            # what the host spends to queue one piece of work
 
 
 @dataclass
@@ -61,10 +62,14 @@ class FakeDevice:
         self.log.append((what, before, self.host, start, self.free_at))
 
 
-def time_on_fake_device(function: Callable[..., float], *, cold: list[float], warm: list[float], first: float,
-                        pending: float, flush_takes: float, flush: bool, options: dict[str, int]) -> Any:
-    """Call median_time on a fake device; return (seconds, calls before the first reading, one line a repeat)."""
-    device = FakeDevice(cold, warm, flush_takes, first, pending)
+def time_on_fake_device(function: Callable[..., float], *, flush: bool, options: dict[str, int], flush_takes: int,
+                        first: int, pending: int, cold: list[int], warm: list[int]) -> Any:
+    """Call median_time on a fake device; return (seconds, calls before the first reading, one line a repeat).
+
+    options: warmup and repeats, where they are given. Durations as FakeDevice has them, in ticks.
+    """
+    device = FakeDevice([t * TICK for t in cold], [t * TICK for t in warm], flush_takes * TICK, first * TICK,
+                        pending * TICK)
     extra: dict[str, Any] = {"flush": device.flush} if flush else {}
     seconds = function(device.run, clock=device.clock, synchronize=device.synchronize, **options, **extra)
     return (seconds, *order_of_events([event[0] for event in device.log]))

@@ -112,9 +112,9 @@ BOUND = (
     Mistake(name="swapped", function=_bound_swapped,
             sentence="the two sides are swapped: low intensity is where memory is the limit"),
     Mistake(name="ridge_counted_as_memory", function=_bound_ridge_is_memory,
-            sentence="the ridge itself counts as compute: there the peak is just reached"),
+            sentence="the ridge itself is counted as memory; it is compute, for there the peak is just reached"),
     Mistake(name="ridge_upside_down", function=_bound_upside_down,
-            sentence="the ridge is bandwidth / peak_flops; it is peak_flops / bandwidth, in FLOP per byte"),
+            sentence="the ridge is taken as bandwidth / peak_flops; it is peak_flops / bandwidth, in FLOP per byte"),
 )
 
 
@@ -154,12 +154,12 @@ COUNT_ATTENTION = tuple(
         ("causal_ignored", "masked pairs are counted as work: with causal=True only the visible ones are computed"),
         ("causal_is_half", "causal is taken as exactly half; the diagonal counts, and Nq may differ from Nk"),
         ("top_left", "the causal mask is aligned top-left; here the last query sees every key (bottom-right)"),
-        ("no_diagonal", "a query does not see its own position; query i sees keys j ≤ i + Nk − Nq, that one included"),
-        ("no_clamp", "with Nq > Nk the first queries see a negative number of keys; none is the least"),
+        ("no_diagonal", "the diagonal is masked too; query i sees keys j ≤ i + Nk − Nq, that one included"),
+        ("no_clamp", "the first of Nq > Nk queries are given a negative number of keys; none is the least"),
         ("kv_heads", "work is counted for Hkv heads; every one of the Hq query heads has its own scores"),
-        ("kv_not_shared", "keys and values are read once for each query head; they exist once for each of Hkv heads"),
+        ("kv_not_shared", "keys and values are counted once for each query head; there are only Hkv heads of them"),
         ("output_not_written", "o is not counted: it is written, Nq × D for each query head"),
-        ("scores_written_once", "S and P are each written once and read once, four passes; two are missing"),
+        ("scores_written_once", "two passes over the scores are counted; S and P are both written and read: four"),
         ("scores_in_fused", "the fused form is charged for S and P; they never leave the chip"),
         ("visible_scores_only", "S and P are counted for visible pairs only; unfused, all of Nq × Nk is stored"),
     )

@@ -78,7 +78,7 @@ MEDIAN_TIME = (
         ("flushed_once", "the cache is flushed once, before the first repeat; from the second on it is warm"),
         ("mean", "the mean is returned: one hiccup moves it, the median stays"),
         ("best", "the fastest repeat is returned, not the median"),
-        ("upper_median", "with an even number of repeats the median is the mean of the middle two"),
+        ("upper_median", "the upper one of the middle two is returned; for even repeats the median is their mean"),
     )),
     Mistake(name="one_span", function=_timer_one_span,
             sentence="all repeats are timed as one span and divided: a mean, with the flushes inside"),

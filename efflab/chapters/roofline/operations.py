@@ -33,7 +33,7 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Of the six operations: numbers to scale, a normalisation's rows and columns, a weight, a square product, attention."""
+    """Of the six: numbers to scale, a normalisation's rows and columns, a weight, a square product, attention."""
 
     many: int
     rows: int
