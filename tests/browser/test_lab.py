@@ -1,6 +1,7 @@
 """A learner's evening in a real browser: write a wrong answer, then a right one, move a slider, come back later."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,3 +114,37 @@ def has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+ONLINE_STATS = """# Exercise online_softmax.online_stats
+def online_stats(x: torch.Tensor, block: int) -> Stats:
+    m = torch.full(x.shape[:-1], -math.inf)
+    l = torch.zeros_like(m)
+    for start in range(0, x.shape[-1], block):
+        s = x[..., start:start + block].float()
+        m_new = torch.maximum(m, s.amax(dim=-1))
+        shift = m_new.masked_fill(m_new == -math.inf, 0.0)
+        l = l{rescaling} + torch.exp(s - shift.unsqueeze(-1)).sum(dim=-1)
+        m = m_new
+    return m, l"""
+
+
+def test_a_chapter_step_and_its_picture(page: Page, server: Server) -> None:
+    """The same evening in a chapter with pictures: the picture is drawn from the learner's own function."""
+    chapter = Notebook(page, server, "03_online_softmax.ipynb")
+    for cell in ("# Setup.", "figures.opening()", "import triton.language as tl"):
+        chapter.run(cell)
+    exercise = ONLINE_STATS.splitlines()[0]
+    chapter.write(exercise, ONLINE_STATS.format(rescaling=""))
+    chapter.run(exercise)
+    expect(chapter.run("online_stats = check(online_stats)")).to_contain_text("not rescaled")
+    chapter.write(exercise, ONLINE_STATS.format(rescaling=" * torch.exp(m - shift)"))
+    chapter.run(exercise)
+    expect(chapter.run("online_stats = check(online_stats)")).to_contain_text("passed")
+    output = chapter.run("figures.scrub(online_stats)")
+    picture = output.locator("img").first
+    expect(picture).to_have_attribute("alt", re.compile(r"\w+ \w+"))
+    before = picture.get_attribute("src") or ""
+    output.get_by_role("slider").first.focus()
+    chapter.page.keyboard.press("ArrowRight")
+    expect(picture).not_to_have_attribute("src", before)
