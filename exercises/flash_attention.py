@@ -27,7 +27,12 @@ if HAS_GLUON:
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia.hopper import (
-        fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait)
+        fence_async_shared,
+        mbarrier,
+        tma,
+        warpgroup_mma,
+        warpgroup_mma_wait,
+    )
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as HopperDescriptor
 else:
     gluon = triton                      # its kernels are still defined, and never chosen
@@ -187,7 +192,7 @@ def tiles_for(capability: tuple[int, int] | None, D: int, dtype: torch.dtype, ca
         # exp2 is the bottleneck: a third group keeps it busy (500 against 440 TFLOP/s on an H200), turns add 3 to 6%.
         return Tiles(BLOCK_Q=192, BLOCK_K=128, num_warps=4, num_stages=2, warp_groups=3, take_turns=True)
     if capability == (9, 0) and HAS_GLUON:
-        # 224 of 227 KiB; a third group would lack registers. Turns: 573 against 518 TFLOP/s causal, a loss if not.
+        # 224 of 227 KiB; a third group would lack registers. Turns pay with the causal mask: 573 against 518 TFLOP/s.
         return Tiles(BLOCK_Q=128, BLOCK_K=128, num_warps=4, num_stages=3, warp_groups=2, take_turns=causal)
     return Tiles(BLOCK_Q=128, BLOCK_K=64, num_warps=8, num_stages=3)            # 96 KiB at D = 128: fits sm_89
 
@@ -259,7 +264,7 @@ def flash_attention_fast_kernel(
 @gluon.jit
 def wait_for(pipe, i):
     """Tile i of a pipe, as soon as it has arrived in shared memory."""
-    tiles, filled, emptied = pipe
+    tiles, filled, _ = pipe
     STAGES: tl.constexpr = tiles.shape[0]
     mbarrier.wait(filled.index(i % STAGES), (i // STAGES) & 1)          # a barrier's phase flips with every round
     return tiles.index(i % STAGES).reshape((tiles.shape[3], tiles.shape[4]))
@@ -268,7 +273,7 @@ def wait_for(pipe, i):
 @gluon.jit
 def release(pipe, i):
     """Tell the producer that this consumer has read tile i."""
-    tiles, filled, emptied = pipe
+    tiles, _, emptied = pipe
     STAGES: tl.constexpr = tiles.shape[0]
     mbarrier.arrive(emptied.index(i % STAGES), count=1)
 
@@ -286,7 +291,9 @@ def refill(pipe, i, source, b, h, start):
 @gluon.jit
 def make_pipe(source, STAGES: tl.constexpr, READERS: tl.constexpr):
     """STAGES tiles in shared memory, each with its barriers filled and emptied; READERS consumers release a tile."""
-    tiles = gl.allocate_shared_memory(source.dtype, [STAGES] + source.block_type.shape, source.layout)
+    ROWS: tl.constexpr = source.block_type.shape[2]
+    BLOCK_D: tl.constexpr = source.block_type.shape[3]
+    tiles = gl.allocate_shared_memory(source.dtype, [STAGES, 1, 1, ROWS, BLOCK_D], source.layout)
     filled = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     emptied = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):
@@ -354,8 +361,8 @@ def flash_attention_hopper_kernel(
 
 def described(x: torch.Tensor, rows: int, BLOCK_D: int) -> "HopperDescriptor | None":
     """x (B, H, N, D) as the copy engine sees it, in boxes of rows x BLOCK_D; None where it cannot step through x."""
-    whole = 16 // x.element_size()                                      # it steps in whole 16 bytes
-    strides = [stride if size > 1 else whole for size, stride in zip(x.shape[:3], x.stride())]      # one row: any step
+    whole = 16 // x.element_size()                                      # it steps in whole 16 bytes; 1 row: any step
+    strides = [stride if size > 1 else whole for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True)]
     if x.stride(3) != 1 or x.data_ptr() % 16 != 0 or any(stride == 0 or stride % whole != 0 for stride in strides):
         return None
     box = [1, 1, rows, BLOCK_D]

@@ -78,7 +78,7 @@ def error_by_dtype(functions: Sequence[Attention]) -> None:
     lines, said = [], []
     for x, dtype in enumerate(draw.float_dtypes):
         inputs = cases.qkv(draw, heads=(4, 2), N=(200, 200), D=64, dtype=dtype, causal=True)
-        exact, _ = checks.attention_reference(*(inputs[n].double() for n in "qkv"), causal=True)
+        exact, _ = checks.attention_reference(inputs["q"].double(), inputs["k"].double(), inputs["v"].double(), True)
         baseline = _error(checks.attention_baseline, inputs, exact)
         errors = [_error(f, inputs, exact) for f in functions]
         for i, error in enumerate(errors):

@@ -179,7 +179,7 @@ def explore_tiles(tiled_attention: Callable[..., tuple[torch.Tensor, torch.Tenso
     def update(N: int, block_q: int, block_k: int, spread: int, causal: bool) -> None:
         inputs = cases.qkv(cases.Draw(3), N=(N, N), D=32, causal=causal)
         inputs["q"] = inputs["q"] * float(spread)
-        exact, _ = checks.attention_reference(*(inputs[n].double() for n in "qkv"), causal=causal)
+        exact, _ = checks.attention_reference(inputs["q"].double(), inputs["k"].double(), inputs["v"].double(), causal)
         base = (checks.attention_baseline(**inputs)[0].double() - exact).abs().amax(-1).flatten()
         seen = observe(tiled_attention, {**inputs, "block_q": block_q, "block_k": block_k})
         if seen.error is not None:

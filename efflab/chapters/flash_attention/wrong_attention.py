@@ -171,5 +171,5 @@ class Tiled(Slips):
 def as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
     """What a kernel reads that was given x's address and assumed its strides."""
     memory = x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
-    where = x.storage_offset() + torch.arange(x.numel(), device=x.device)
+    where = torch.arange(x.numel(), device=x.device).add(int(x.storage_offset()))
     return memory[where.clamp(max=memory.numel() - 1)].view(x.shape)
