@@ -24,7 +24,12 @@ if HAS_GLUON:
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia.hopper import (
-        fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait)
+        fence_async_shared,
+        mbarrier,
+        tma,
+        warpgroup_mma,
+        warpgroup_mma_wait,
+    )
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as HopperDescriptor
 else:
     gluon = triton                      # its kernels are still defined, and never chosen
@@ -222,11 +227,12 @@ def flash_attention_kernel(
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
         m = m_new
 
-    # One division at the end. An empty row has l = 0: divide by 1 and its output stays 0.
-    o = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+    # One division at the end. An empty row has l = 0 and m = -inf: with l = 1 it gives o = 0 and lse = -inf.
+    l = tl.where(l == 0.0, 1.0, l)
+    o = acc / l[:, None]
     o_ptrs = o_ptr + (b_h * Nq + rows[:, None]) * D + dims[None, :]
     tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
-    tl.store(lse_ptr + b_h * Nq + rows, m + tl.log(l), mask=rows < Nq)      # empty row: -inf + log(0) = -inf
+    tl.store(lse_ptr + b_h * Nq + rows, m + tl.log(l), mask=rows < Nq)
     # END SOLUTION
 
 
@@ -377,7 +383,8 @@ def flash_attention_fast_kernel(
                        k_stride_n, k_stride_d, v_stride_n, v_stride_d, True, PRECISION, D, BLOCK_K, BLOCK_D)
 
     # One division at the end; an empty row has l = 0 and m = -inf. m counts powers of two: ln 2 turns them into e's.
-    o = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+    l = tl.where(l == 0.0, 1.0, l)
+    o = acc / l[:, None]
     o_ptrs = o_ptr + (b_h * Nq + rows[:, None]) * D + dims[None, :]
     tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :])
     tl.store(lse_ptr + b_h * Nq + rows, m * 0.6931471805599453 + tl.log(l), mask=rows < Nq)
@@ -399,7 +406,7 @@ def flash_attention_fast_kernel(
 @gluon.jit
 def wait_for(pipe, i):
     """Tile i of a pipe, as soon as it has arrived in shared memory."""
-    tiles, filled, emptied = pipe
+    tiles, filled, _ = pipe
     STAGES: tl.constexpr = tiles.shape[0]
     mbarrier.wait(filled.index(i % STAGES), (i // STAGES) & 1)          # a barrier's phase flips with every round
     return tiles.index(i % STAGES).reshape((tiles.shape[3], tiles.shape[4]))
@@ -408,7 +415,7 @@ def wait_for(pipe, i):
 @gluon.jit
 def release(pipe, i):
     """Tell the producer that this consumer has read tile i."""
-    tiles, filled, emptied = pipe
+    tiles, _, emptied = pipe
     STAGES: tl.constexpr = tiles.shape[0]
     mbarrier.arrive(emptied.index(i % STAGES), count=1)
 
@@ -426,7 +433,9 @@ def refill(pipe, i, source, b, h, start):
 @gluon.jit
 def make_pipe(source, STAGES: tl.constexpr, READERS: tl.constexpr):
     """STAGES tiles in shared memory, each with its barriers filled and emptied; READERS consumers release a tile."""
-    tiles = gl.allocate_shared_memory(source.dtype, [STAGES] + source.block_type.shape, source.layout)
+    ROWS: tl.constexpr = source.block_type.shape[2]
+    BLOCK_D: tl.constexpr = source.block_type.shape[3]
+    tiles = gl.allocate_shared_memory(source.dtype, [STAGES, 1, 1, ROWS, BLOCK_D], source.layout)
     filled = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     emptied = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):
@@ -531,7 +540,7 @@ def consume(
     m = gl.full_like(rows, float("-inf"), dtype=gl.float32)
     l = gl.zeros_like(m)
     acc = gl.zeros((64, BLOCK_D), gl.float32, O_LAYOUT)
-    p, alpha, m, l = fold_scores(s, m, l, (k_tiles - 1 - skipped) * BLOCK_K, last_seen, qk_scale, True)
+    p, _, m, l = fold_scores(s, m, l, (k_tiles - 1 - skipped) * BLOCK_K, last_seen, qk_scale, True)
     # Between rounds p waits in float32: halves, packed in pairs, would be reordered twice. Three groups lack the room.
     P_DTYPE: tl.constexpr = gl.float32 if turns.shape[0] == 2 else q.dtype
     p = p.to(P_DTYPE)
@@ -546,7 +555,8 @@ def consume(
     acc = warpgroup_mma(p, v, acc, is_async=True)
     acc = warpgroup_mma_wait(0, deps=[acc])
 
-    share = gl.convert_layout(1.0 / gl.where(l == 0.0, 1.0, l), gl.SliceLayout(1, O_LAYOUT))
+    l = gl.where(l == 0.0, 1.0, l)
+    share = gl.convert_layout(1.0 / l, gl.SliceLayout(1, O_LAYOUT))
     q.store((acc * share[:, None]).to(q.dtype))                         # o leaves through q's place: q is done with
     fence_async_shared()                                                # or the copy engine may not see the store
     tma.async_copy_shared_to_global(o_target, [b, h, first_row, 0], q_pipe[0].index(GROUP))
