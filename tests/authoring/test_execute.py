@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +225,14 @@ def test_the_command_refuses_unknown_and_unbuilt_chapters(capsys: pytest.Capture
     planned = next(c for c in real_course.CHAPTERS if not c.ready)
     assert execute.main([planned.slug], None, 10) == 2
     assert f"./run build {planned.slug}" in capsys.readouterr().err
+
+
+def test_executing_needs_none_of_the_authors_tools() -> None:
+    """A GPU machine may have only torch, triton, numpy, matplotlib and what runs a notebook."""
+    absent = "import sys\nfor name in ('click', 'jupytext', 'rich', 'yaml', 'markdown_it'): sys.modules[name] = None\n"
+    made = ("import nbformat\nfrom pathlib import Path\nfrom efflab.authoring import execute\n"
+            "cell = nbformat.v4.new_code_cell('print(6 * 7)')\n"
+            "notebook = nbformat.v4.new_notebook(cells=[cell], metadata={'efflab': {}})\n"
+            f"print(execute.run(notebook, root=Path({str(ROOT)!r}), name='x').notebook.cells[0].outputs[0].text)\n")
+    done = subprocess.run([sys.executable, "-c", absent + made], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "42\n\n", done.stderr
