@@ -305,7 +305,17 @@ def make_pipe(source, STAGES: tl.constexpr, READERS: tl.constexpr):
 @gluon.jit
 def fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED: tl.constexpr):
     """The same arithmetic as in attend: p in float32, the factor for older sums, and the new m and l."""
-    pass  # your code goes here
+    if MASKED:
+        S_LAYOUT: tl.constexpr = s.type.layout
+        cols = k_start + gl.arange(0, s.shape[1], layout=gl.SliceLayout(0, S_LAYOUT))
+        s = gl.where(cols[None, :] <= last_seen[:, None], s, float("-inf"))
+    m_new = gl.maximum(m, gl.max(s, axis=1) * qk_scale)
+    m_safe = m_new
+    if MASKED:
+        m_safe = gl.where(m_new == float("-inf"), 0.0, m_new)
+    p = gl.exp2(s * qk_scale - m_safe[:, None])
+    alpha = gl.exp2(m - m_safe)
+    l = l * alpha + gl.sum(p, axis=1)
     return p, alpha, m_new, l
 
 
@@ -316,7 +326,23 @@ def advance(
     S_LAYOUT: tl.constexpr, O_LAYOUT: tl.constexpr, P_DTYPE: tl.constexpr,
 ):
     """Start q k of tile i and p v of tile i - 1, and do the softmax of tile i while p v still runs."""
-    pass  # your code goes here
+    GROUPS: tl.constexpr = turns.shape[0]
+    p_factor = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))        # (64, BLOCK_K), no move
+    if TAKE_TURNS:                                      # group 0 begins: its first wait is for a flip that has been
+        mbarrier.wait(turns.index(GROUP), (turn & 1) ^ (1 if GROUP == 0 else 0))
+    k = wait_for(k_pipe, i)
+    nothing = gl.zeros((64, BLOCK_K), gl.float32, S_LAYOUT)
+    s = warpgroup_mma(q, k.permute((1, 0)), nothing, use_acc=False, is_async=True)          # (64, BLOCK_K)
+    v = wait_for(v_pipe, i - 1)
+    acc = warpgroup_mma(p_factor, v, acc, is_async=True)                                    # (64, BLOCK_D)
+    if TAKE_TURNS:
+        mbarrier.arrive(turns.index((GROUP + 1) % GROUPS), count=1)
+    s = warpgroup_mma_wait(1, deps=[s])                 # all but the last: the scores are there, p v still runs
+    p, alpha, m, l = fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED)
+    acc = warpgroup_mma_wait(0, deps=[acc])
+    release(k_pipe, i)                                  # both here: each release makes the group's warps meet
+    release(v_pipe, i - 1)
+    acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
     return acc, p.to(P_DTYPE), m, l
 
 
@@ -334,13 +360,76 @@ def consume(
     GROUP: tl.constexpr, pipes, outputs, place, sizes, CAUSAL: tl.constexpr, TAKE_TURNS: tl.constexpr,
 ):
     """One warp group's queries, from the last tile of keys, which needs the mask, back to the first."""
-    pass  # your code goes here
+    q_pipe, k_pipe, v_pipe, turns = pipes
+    o_target, lse_head = outputs
+    b, h, q_start, k_tiles = place
+    Nq, Nk, qk_scale = sizes
+    BLOCK_K: tl.constexpr = k_pipe[0].shape[3]
+    BLOCK_D: tl.constexpr = k_pipe[0].shape[4]
+    S_LAYOUT: tl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_K, 16])   # as wgmma leaves s,
+    O_LAYOUT: tl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16])   # and acc
+    first_row = q_start + GROUP * 64
+    rows = first_row + gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
+    last_seen = gl.zeros_like(rows) + (Nk - 1)
+    # Tiles 0 .. skipped are for the other groups' rows alone; tiles before unmasked hide some key from some row.
+    skipped = k_tiles - tiles_seen(first_row + 63, Nq, Nk, CAUSAL, BLOCK_K)
+    seen_by_all = gl.to_tensor(Nk)
+    if CAUSAL:
+        last_seen = gl.minimum(last_seen, rows + Nk - Nq)
+        seen_by_all = gl.maximum(0, gl.minimum(Nk, q_start + 1 + Nk - Nq))
+        for i in range(0, skipped):
+            wait_for(k_pipe, i)
+            release(k_pipe, i)
+            wait_for(v_pipe, i)
+            release(v_pipe, i)
+    unmasked = gl.maximum(skipped + 1, k_tiles - seen_by_all // BLOCK_K)
+
+    q = wait_for(q_pipe, GROUP)
+    k = wait_for(k_pipe, skipped)
+    nothing = gl.zeros((64, BLOCK_K), gl.float32, S_LAYOUT)
+    s = warpgroup_mma(q, k.permute((1, 0)), nothing, use_acc=False, is_async=True)
+    s = warpgroup_mma_wait(0, deps=[s])
+    release(k_pipe, skipped)
+    m = gl.full_like(rows, float("-inf"), dtype=gl.float32)
+    l = gl.zeros_like(m)
+    acc = gl.zeros((64, BLOCK_D), gl.float32, O_LAYOUT)
+    p, _, m, l = fold_scores(s, m, l, (k_tiles - 1 - skipped) * BLOCK_K, last_seen, qk_scale, True)
+    # Between rounds p waits in float32: halves, packed in pairs, would be reordered twice. Three groups lack the room.
+    P_DTYPE: tl.constexpr = gl.float32 if turns.shape[0] == 2 else q.dtype
+    p = p.to(P_DTYPE)
+    for i in range(skipped + 1, unmasked):
+        acc, p, m, l = advance(i, acc, p, m, l, q, k_pipe, v_pipe, turns, 0, (k_tiles - 1 - i) * BLOCK_K, last_seen,
+                               qk_scale, GROUP, True, False, BLOCK_K, S_LAYOUT, O_LAYOUT, P_DTYPE)
+    for i in range(unmasked, k_tiles):
+        acc, p, m, l = advance(i, acc, p, m, l, q, k_pipe, v_pipe, turns, i - unmasked, 0, last_seen,
+                               qk_scale, GROUP, False, TAKE_TURNS, BLOCK_K, S_LAYOUT, O_LAYOUT, P_DTYPE)
+    v = wait_for(v_pipe, k_tiles - 1)
+    p = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
+    acc = warpgroup_mma(p, v, acc, is_async=True)
+    acc = warpgroup_mma_wait(0, deps=[acc])
+
+    l = gl.where(l == 0.0, 1.0, l)
+    share = gl.convert_layout(1.0 / l, gl.SliceLayout(1, O_LAYOUT))
+    q.store((acc * share[:, None]).to(q.dtype))                         # o leaves through q's place: q is done with
+    fence_async_shared()                                                # or the copy engine may not see the store
+    tma.async_copy_shared_to_global(o_target, [b, h, first_row, 0], q_pipe[0].index(GROUP))
+    gl.store(lse_head + rows, m * 0.6931471805599453 + gl.log(l), mask=rows < Nq)
+    tma.store_wait(0)
 
 
 @gluon.jit
 def produce(q_source, k_source, v_source, pipes, h_kv, place):
     """Order all copies: each group's queries, then tiles of keys and values from the last to the first."""
-    pass  # your code goes here
+    q_pipe, k_pipe, v_pipe, turns = pipes
+    b, h, q_start, k_tiles = place
+    GROUPS: tl.constexpr = turns.shape[0]
+    BLOCK_K: tl.constexpr = k_source.block_type.shape[2]
+    for group in gl.static_range(GROUPS):
+        refill(q_pipe, group, q_source, b, h, q_start + group * 64)
+    for i in range(k_tiles):
+        start = (k_tiles - 1 - i) * BLOCK_K
+        refill(k_pipe, i, k_source, b, h_kv, start)
+        refill(v_pipe, i, v_source, b, h_kv, start)
 
 
 @gluon.jit
@@ -356,7 +445,34 @@ def flash_attention_hopper_kernel(
     b = b_h // Hq
     h = b_h % Hq
     h_kv = h // (Hq // Hkv)
-    pass  # your code goes here
+    BLOCK_K: tl.constexpr = k_source.block_type.shape[2]
+    k_tiles = tiles_seen(q_start + 64 * GROUPS - 1, Nq, Nk, CAUSAL, BLOCK_K)
+    q_pipe = make_pipe(q_source, GROUPS, 1)                             # each group has a tile of queries to itself
+    k_pipe = make_pipe(k_source, STAGES, GROUPS)
+    v_pipe = make_pipe(v_source, STAGES, GROUPS)
+    turns = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
+    for group in gl.static_range(GROUPS):
+        mbarrier.init(turns.index(group), count=1)
+    fence_async_shared()                                                # barriers are ready before the copies use them
+
+    pipes = (q_pipe, k_pipe, v_pipe, turns)
+    outputs = (o_target, lse_ptr + b_h.to(gl.int64) * Nq)
+    place = (b, h, q_start, k_tiles)
+    sizes = (Nq, Nk, qk_scale)
+    # Registers a thread: the producer needs few, so that the consumers may have what it leaves of the 64 Ki.
+    if GROUPS == 2:
+        gl.warp_specialize([
+            (consume, (0, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
+            (consume, (1, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
+            (produce, (q_source, k_source, v_source, pipes, h_kv, place)),
+        ], [4, 1], [240, 24])                                           # the first one's warps and registers: the rest
+    else:
+        gl.warp_specialize([
+            (consume, (0, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
+            (consume, (1, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
+            (consume, (2, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
+            (produce, (q_source, k_source, v_source, pipes, h_kv, place)),
+        ], [4, 4, 1], [160, 160, 24])
 
 
 def described(x: torch.Tensor, rows: int, BLOCK_D: int) -> "HopperDescriptor | None":
@@ -376,7 +492,14 @@ def launch_on_hopper(
 ) -> bool:
     """Fill o and lse with the Hopper kernel; False, and nothing done, where a layout is not for the copy engine."""
     (B, Hq, Nq, D), Hkv, Nk = q.shape, k.shape[1], k.shape[2]
-    raise NotImplementedError("launch_on_hopper: your code goes here")
+    BLOCK_D = max(16, triton.next_power_of_2(D))
+    boxes = [described(x, rows, BLOCK_D) for x, rows in ((q, 64), (k, tiles.BLOCK_K), (v, tiles.BLOCK_K), (o, 64))]
+    if None in boxes:
+        return False
+    flash_attention_hopper_kernel[(triton.cdiv(Nq, tiles.BLOCK_Q) * B * Hq,)](
+        *boxes, lse, Hq, Hkv, Nq, Nk, qk_scale, CAUSAL=causal, TAKE_TURNS=tiles.take_turns,
+        GROUPS=tiles.warp_groups, STAGES=tiles.num_stages, num_warps=tiles.num_warps)
+    return True
 
 
 def flash_attention_fast(

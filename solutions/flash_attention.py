@@ -447,7 +447,6 @@ def make_pipe(source, STAGES: tl.constexpr, READERS: tl.constexpr):
 @gluon.jit
 def fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED: tl.constexpr):
     """The same arithmetic as in attend: p in float32, the factor for older sums, and the new m and l."""
-    # BEGIN SOLUTION
     if MASKED:
         S_LAYOUT: tl.constexpr = s.type.layout
         cols = k_start + gl.arange(0, s.shape[1], layout=gl.SliceLayout(0, S_LAYOUT))
@@ -459,7 +458,6 @@ def fold_scores(s, m, l, k_start, last_seen, qk_scale, MASKED: tl.constexpr):
     p = gl.exp2(s * qk_scale - m_safe[:, None])
     alpha = gl.exp2(m - m_safe)
     l = l * alpha + gl.sum(p, axis=1)
-    # END SOLUTION
     return p, alpha, m_new, l
 
 
@@ -470,7 +468,6 @@ def advance(
     S_LAYOUT: tl.constexpr, O_LAYOUT: tl.constexpr, P_DTYPE: tl.constexpr,
 ):
     """Start q k of tile i and p v of tile i - 1, and do the softmax of tile i while p v still runs."""
-    # BEGIN SOLUTION
     GROUPS: tl.constexpr = turns.shape[0]
     p_factor = gl.convert_layout(p.to(q.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))        # (64, BLOCK_K), no move
     if TAKE_TURNS:                                      # group 0 begins: its first wait is for a flip that has been
@@ -488,7 +485,6 @@ def advance(
     release(k_pipe, i)                                  # both here: each release makes the group's warps meet
     release(v_pipe, i - 1)
     acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
-    # END SOLUTION
     return acc, p.to(P_DTYPE), m, l
 
 
@@ -506,7 +502,6 @@ def consume(
     GROUP: tl.constexpr, pipes, outputs, place, sizes, CAUSAL: tl.constexpr, TAKE_TURNS: tl.constexpr,
 ):
     """One warp group's queries, from the last tile of keys, which needs the mask, back to the first."""
-    # BEGIN SOLUTION
     q_pipe, k_pipe, v_pipe, turns = pipes
     o_target, lse_head = outputs
     b, h, q_start, k_tiles = place
@@ -562,13 +557,11 @@ def consume(
     tma.async_copy_shared_to_global(o_target, [b, h, first_row, 0], q_pipe[0].index(GROUP))
     gl.store(lse_head + rows, m * 0.6931471805599453 + gl.log(l), mask=rows < Nq)
     tma.store_wait(0)
-    # END SOLUTION
 
 
 @gluon.jit
 def produce(q_source, k_source, v_source, pipes, h_kv, place):
     """Order all copies: each group's queries, then tiles of keys and values from the last to the first."""
-    # BEGIN SOLUTION
     q_pipe, k_pipe, v_pipe, turns = pipes
     b, h, q_start, k_tiles = place
     GROUPS: tl.constexpr = turns.shape[0]
@@ -579,7 +572,6 @@ def produce(q_source, k_source, v_source, pipes, h_kv, place):
         start = (k_tiles - 1 - i) * BLOCK_K
         refill(k_pipe, i, k_source, b, h_kv, start)
         refill(v_pipe, i, v_source, b, h_kv, start)
-    # END SOLUTION
 
 
 @gluon.jit
@@ -595,7 +587,6 @@ def flash_attention_hopper_kernel(
     b = b_h // Hq
     h = b_h % Hq
     h_kv = h // (Hq // Hkv)
-    # BEGIN SOLUTION
     BLOCK_K: tl.constexpr = k_source.block_type.shape[2]
     k_tiles = tiles_seen(q_start + 64 * GROUPS - 1, Nq, Nk, CAUSAL, BLOCK_K)
     q_pipe = make_pipe(q_source, GROUPS, 1)                             # each group has a tile of queries to itself
@@ -624,7 +615,6 @@ def flash_attention_hopper_kernel(
             (consume, (2, pipes, outputs, place, sizes, CAUSAL, TAKE_TURNS)),
             (produce, (q_source, k_source, v_source, pipes, h_kv, place)),
         ], [4, 4, 1], [160, 160, 24])
-    # END SOLUTION
 
 
 def described(x: torch.Tensor, rows: int, BLOCK_D: int) -> "HopperDescriptor | None":
@@ -644,7 +634,6 @@ def launch_on_hopper(
 ) -> bool:
     """Fill o and lse with the Hopper kernel; False, and nothing done, where a layout is not for the copy engine."""
     (B, Hq, Nq, D), Hkv, Nk = q.shape, k.shape[1], k.shape[2]
-    # BEGIN SOLUTION
     BLOCK_D = max(16, triton.next_power_of_2(D))
     boxes = [described(x, rows, BLOCK_D) for x, rows in ((q, 64), (k, tiles.BLOCK_K), (v, tiles.BLOCK_K), (o, 64))]
     if None in boxes:
@@ -653,7 +642,6 @@ def launch_on_hopper(
         *boxes, lse, Hq, Hkv, Nq, Nk, qk_scale, CAUSAL=causal, TAKE_TURNS=tiles.take_turns,
         GROUPS=tiles.warp_groups, STAGES=tiles.num_stages, num_warps=tiles.num_warps)
     return True
-    # END SOLUTION
 
 
 def flash_attention_fast(
