@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 HEADERS = ("GPU", "kernel", "shared KiB", "registers", "spills", "dot", "TMA", "fits")
 
 
-def row(x: KernelXRay) -> tuple[str, ...]:
-    """One x-ray as words, in the order of HEADERS."""
-    name = x.kernel + (f" ({x.case})" if x.case else "") + (f" [{x.config}]" if x.config else "")
+def row(x: KernelXRay, case_below: bool = False) -> tuple[str, ...]:
+    """One x-ray as words, in the order of HEADERS. case_below: the inputs' name on a line of its own."""
+    name = ("\n" if case_below else " ").join(filter(None, (x.kernel, x.case and f"({x.case})",
+                                                            x.config and f"[{x.config}]")))
     if x.error is not None:
         return (x.arch, name, *("–",) * 5, f"no: {x.error}")
     cores = "wgmma" if x.wgmma else "mma" if x.mma else "–"         # which tensor-core instructions, if any
-    shared = f"{x.shared_bytes / 1024:.0f} of {x.shared_limit / 1024:.0f}"
+    kib = x.shared_bytes / 1024
+    shared = f"{kib:.{1 if kib < 10 else 0}f} of {x.shared_limit / 1024:.0f}"
     fits = "yes" if x.fits else "no: grid too large" if x.grid_too_large else "no: shared memory"
     return (x.arch, name, shared, str(x.registers), str(x.spills), cores, "yes" if x.tma else "no", fits)
 
@@ -41,13 +43,13 @@ def html(xrays: Sequence[KernelXRay]) -> str:
 
 
 def table(xrays: Sequence[KernelXRay], title: str) -> Any:
-    """A rich table."""
+    """A rich table that keeps kernels' names whole in a terminal of 80 columns."""
     from rich.box import SIMPLE
     from rich.markup import escape as plain
     from rich.table import Column, Table
 
     columns = [Column(h, overflow="fold", no_wrap=h in ("GPU", "shared KiB", "dot")) for h in HEADERS]
-    made = Table(*columns, title=title, title_justify="left", box=SIMPLE, padding=(0, 1))
+    made = Table(*columns, title=plain(title), title_justify="left", box=SIMPLE, padding=0, show_edge=False)
     for x in xrays:
-        made.add_row(*map(plain, row(x)), style=None if x.fits else "bold red")
+        made.add_row(*map(plain, row(x, case_below=True)), style=None if x.fits else "bold red")
     return made

@@ -8,7 +8,7 @@ the inputs are not read, so real sizes cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelXRay", "XRayUnavailable", "XRays", "available", "judge", "show", "source_of", "xray_launches"]
 
+ANY = 1 << 30              # spills that are all right
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -100,12 +101,22 @@ def xray_launches(module_path_or_source: str | Path, function_name: str, inputs:
 
 def exercise_xrays(exercise: Exercise, source: str | Path, *, arch: Sequence[str] | None = None,
                    wrap: Wrap | None = None) -> list[tuple[XRay, list[KernelXRay]]]:
-    """The x-rays that an exercise asks for, each with what the compiler told; arch: only these."""
+    """The x-rays that an exercise asks for, each with what the compiler told.
+
+    arch: only these; for one that the exercise does not ask for, its first x-ray's inputs are compiled, and only
+    whether they fit is judged.
+    """
     text, filename = _source_text(source)
-    wanted = [x for x in (exercise.kernel.xrays if exercise.kernel else ()) if arch is None or x.arch in arch]
+    asked = exercise.kernel.xrays if exercise.kernel else ()
+    wanted = list(asked) if arch is None else [x for a in arch for x in _for_arch(asked, a)]
     jobs = _xray_jobs.jobs_for(text, exercise.name, [(x.arch, x.inputs()) for x in wanted])
     told = _xray_run.answers(text, exercise.name, jobs, filename=filename, wrap=wrap)
     return [(x, _entries(exercise.name, x.arch, told[job["key"]], x.name)) for x, job in zip(wanted, jobs, strict=True)]
+
+
+def _for_arch(asked: Sequence[XRay], arch: str) -> list[XRay]:
+    given = [x for x in asked if x.arch == arch]
+    return given or [replace(x, arch=arch, needs=(), spills=ANY) for x in asked[:1]]     # type: ignore[arg-type]
 
 
 def judge(exercise: Exercise, source: str | Path, *, wrap: Wrap | None = None) -> list[str]:

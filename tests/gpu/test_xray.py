@@ -228,6 +228,8 @@ def test_judge_an_exercise():
     assert len(problems) == 1
     assert problems[0].startswith("sm_80, N = 64: copy_kernel does not use the tensor cores")
     assert judge(exercise("copy"), SAMPLES) == []
+    assert [(x.arch, x.needs) for x in xray._for_arch((one,), "sm_80")] == [("sm_80", ("mma",))]
+    assert [(x.arch, x.needs) for x in xray._for_arch((one,), "sm_75")] == [("sm_75", ())]
 
 
 def test_a_wrapped_worker_and_its_answers_are_distrusted(tmp_path):
@@ -244,7 +246,7 @@ def test_a_wrapped_worker_and_its_answers_are_distrusted(tmp_path):
 
 def test_views():
     shown = xray.XRays([seen(), seen(kernel="<script>", error="no & never")])
-    assert "1 of 64" in str(shown)
+    assert "1.0 of 64" in str(shown)
     assert "no: no & never" in str(shown)
     page = shown._repr_html_()
     assert "<script>" not in page
