@@ -90,6 +90,7 @@ def _log_axes(ax: Any, peak: float) -> None:
     ax.set_ylabel("FLOP/s")
     ax.yaxis.set_major_formatter(lambda value, _: human(value, "").strip())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    ax.minorticks_off()                      # they take half of the time of drawing
     ax.grid(True, which="major", color=show.PALE, linewidth=0.8)
     ax.set_axisbelow(True)
 
@@ -155,7 +156,9 @@ def _draw_layer(attainable: Attainable, bound: Bound, counts: Sequence[tuple[str
     ax.annotate(f"ridge: {ridge:.0f} FLOP/byte", (ridge, peak), xytext=(0, 7), textcoords="offset points", ha="center")
     _log_axes(ax, peak)
     ax.set_title(title)
-    fig.legend(handles=handles, loc="outside lower center", ncols=2, title="FLOP per byte, and what limits it")
+    fig.set_layout_engine("none")            # a fixed layout draws faster under a moving slider
+    ax.set_position((0.1, 0.34, 0.86, 0.59))
+    fig.legend(handles=handles, loc="lower center", ncols=2, title="FLOP per byte, and what limits it")
     show.figure(fig, f"Roofline, {title}: ridge at {ridge:.0f} FLOP per byte under {human(peak, 'FLOP/s')}. "
                      + "; ".join(words) + ".")
 
