@@ -76,6 +76,8 @@ def _lesson(cells: Sequence[Cell], file: str) -> Iterator[str]:
     for cell, length in zip(code, lengths, strict=True):
         if length > MAX_LINES:
             yield f"{file}:{cell.line} is a cell of {length} lines; {MAX_LINES} at most"
+    if not any("exact" in c.tags for c in cells):
+        yield f"{file} tags no cell as exact: mark those whose text is the same on every machine (:tags: [exact])"
 
 
 def _asked(cells: Sequence[Cell], file: str, exercises: Sequence[Any]) -> Iterator[str]:

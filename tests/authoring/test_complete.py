@@ -95,6 +95,7 @@ LONG = "\n".join(f"a{i} = {i}" for i in range(16))
     ("figures.explore(halve_example)", LONG, "is a cell of 16 lines; 15 at most"),
     ("# exercise: halve.halve_example", "1", "has no cell for the exercise halve_example"),
     ("halve_example = check(halve_example)", "1", "the next code cell is not `halve_example = check(halve_example)`"),
+    (":tags: [exact]", "", "tags no cell as exact"),
     ("show.quiz", "ask", "has no quiz (show.quiz)"),
     ("show.predict", "guess", "has no estimate to commit to (show.predict)"),
     ("figures.", "pictures.", "shows nothing from its figures.py"),
