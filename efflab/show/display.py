@@ -60,11 +60,17 @@ def figure(fig: Any, alt: str) -> None:
 
 def png_of(fig: Any) -> tuple[bytes, int]:
     """The figure as PNG of at most 64 colours, a third of the size, and its width on the screen in pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    drawn, out = io.BytesIO(), io.BytesIO()
-    fig.savefig(drawn, format="png", dpi=2 * _PIXELS_PER_INCH)
-    Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, format="png", optimize=True)
+    fig.set_dpi(2 * _PIXELS_PER_INCH)
+    canvas = FigureCanvasAgg(fig)
+    canvas.draw()
+    drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    white = Image.new("RGB", drawn.size, "white")
+    white.paste(drawn, mask=drawn.getchannel("A"))
+    out = io.BytesIO()
+    white.quantize(64, dither=Image.Dither.NONE).save(out, format="png")
     return out.getvalue(), round(fig.get_size_inches()[0] * _PIXELS_PER_INCH)
 
 
