@@ -50,9 +50,9 @@ def send(channel: socket.socket, value: Any) -> None:
 class Receiver:
     """Collects one frame from a socket, a piece at a time."""
 
-    def __init__(self, channel: socket.socket, most: int = MAX_REPLY) -> None:
+    def __init__(self, channel: socket.socket, most: int | None = None) -> None:
         self._channel = channel
-        self._most = most
+        self._most = MAX_REPLY if most is None else most
         self._data = bytearray()
 
     def wait(self, seconds: float) -> bytes | None:

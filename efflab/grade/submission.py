@@ -83,8 +83,10 @@ def _in_folder(top: Path) -> list[tuple[str, tuple[Path, ...]]]:
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
         for name in sorted(files):
             path = Path(folder) / name
-            if name.startswith((".", "~")) or path.suffix not in SUFFIXES or not path.resolve().is_relative_to(inside):
+            if name.startswith((".", "~", "__")) or path.suffix not in SUFFIXES:
                 continue
+            if not path.resolve().is_relative_to(inside):
+                continue                                      # a link that leads out
             relative = path.relative_to(top)
             alone = folder == str(top) or _slug_of(path) is None
             label = relative.with_suffix("") if alone else relative.parent

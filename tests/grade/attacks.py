@@ -87,7 +87,7 @@ while True:
     kept.append(torch.ones(10**7))
 """,
         "error",
-        "held more than 2 GB",
+        "held more than 0.75 GB",
     ),
     "many_processes": (
         """
@@ -205,7 +205,7 @@ return (x * 2).to_sparse()
     ),
     "huge_return": (
         """
-return torch.zeros(80 * 10**6)
+return torch.zeros(3 * 10**6)
 """,
         "error",
         "at most",

@@ -71,7 +71,7 @@ def bwrap_walls() -> isolate.Walls:
 def walls(request: pytest.FixtureRequest) -> isolate.Walls:
     if request.param == "bwrap":
         request.getfixturevalue("bwrap_walls")
-    return isolate.walls(bwrap=request.param == "bwrap", seconds=8.0, memory=2 << 30)
+    return isolate.walls(bwrap=request.param == "bwrap", seconds=8.0, memory=3 << 28)
 
 
 @pytest.fixture(scope="session")

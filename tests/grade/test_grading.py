@@ -14,7 +14,7 @@ from efflab.grade.grading import Result
 
 
 def cells(*sources: str) -> str:
-    made: list[Any] = [{"cell_type": "code", "source": s, "metadata": {}, "outputs": [], "execution_count": None} for s in sources]
+    made: list[Any] = [{"cell_type": "code", "source": s, "metadata": {}, "outputs": []} for s in sources]
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
 
 
@@ -40,7 +40,7 @@ def results(walls: isolate.Walls, right: str, grade, tmp_path_factory: pytest.Te
     files = {
         "right.py": right + "\nwhile True:\n    pass\n",
         "stubs.py": "".join(map(stub, ("double", "sum_and_product", "softmax_rows", "successor"))),
-        "empty_bodies.py": "def double(x):\n    'Doc.'\n\ndef sum_and_product(a, b): ...\n\ndef softmax_rows(x): pass\n",
+        "empty_bodies.py": "def double(x):\n    'Doc.'\ndef sum_and_product(a, b): ...\ndef softmax_rows(x): pass\n",
         "notebook.ipynb": cells(
             "%pip install efflab\nimport torch\nfrom efflab import check",
             "!ls",
@@ -148,15 +148,16 @@ def as_json(results: list[Result]) -> list[Any]:
     return told
 
 
-def test_same_seed_same_results_for_any_number_of_jobs(walls: isolate.Walls, right: str, grade, tmp_path: Path) -> None:
-    for n in range(5):
+def test_same_seed_same_results_for_any_number_of_jobs(right: str, grade, tmp_path: Path) -> None:
+    for n in range(4):
         put(tmp_path / f"s{n}.py", right.replace("x * 2", f"x * {n}"))
-    one, two, again = (grade(walls, tmp_path, jobs=jobs, chapter="toys") for jobs in (1, 2, 2))
-    assert [r.submission for r in one] == ["s0", "s1", "s2", "s3", "s4"]
-    assert as_json(one) == as_json(two) == as_json(again)
-    other = grade(walls, tmp_path, seed=6, chapter="toys")
-    assert [r.score for r in other] == [r.score for r in one]
-    assert as_json(other) != as_json(one)
+    limits = isolate.walls(bwrap=False)
+    one, two = (grade(limits, tmp_path, jobs=jobs, chapter="toys") for jobs in (1, 2))
+    assert [r.submission for r in one] == ["s0", "s1", "s2", "s3"]
+    assert as_json(one) == as_json(two)
+    other = grade(limits, tmp_path / "s3.py", seed=6, chapter="toys")
+    assert other[0].score == one[3].score
+    assert as_json(other) != as_json(one[3:])
 
 
 def test_unreadable_files_do_not_stop_the_rest(walls: isolate.Walls, right: str, grade, tmp_path: Path) -> None:

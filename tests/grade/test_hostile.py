@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from attacks import ATTACKS, WALLED
 
-from efflab.grade import client, isolate
+from efflab.grade import client, isolate, protocol
 from efflab.grade.grading import Result
 
 
@@ -24,7 +23,6 @@ def source(body: str, right: str) -> str:
 def listening() -> Iterator[int]:
     """A server on this machine that a submission must not reach."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=lambda: server.accept(), daemon=True).start()
         yield server.getsockname()[1]
 
 
@@ -36,6 +34,7 @@ def graded(walls: isolate.Walls, right: str, grade, tmp_path_factory: pytest.Tem
         (folder / name / "toys.py").write_text(source(body, right), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(client, "PROCESSES", 30)
+        patch.setattr(protocol, "MAX_REPLY", 8 << 20)
         patch.setenv("EFFLAB_TEST_SECRET", "42")
         return {r.submission: r for r in grade(walls, folder, jobs=2)}
 

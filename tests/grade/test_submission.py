@@ -34,6 +34,7 @@ def test_names_in_a_folder(tmp_path: Path) -> None:
         "dave/roofline.py",
         "groups/1/x.py",
         "notes.txt",
+        "__init__.py",
         ".hidden/y.py",
         ".ipynb_checkpoints/a-checkpoint.ipynb",
         "__pycache__/z.py",
