@@ -30,37 +30,38 @@ def cache_over_memory(mine: MeasuredMachine) -> None:
                  "The fastest one still fits in a cache. It says nothing about memory.")
 
 
+QUIZ = (      # question, choices, which is right, why for each
+    ("A kernel has 40 FLOP/byte on an H200 (ridge at 206). You halve its FLOPs and leave its bytes. What happens?",
+     ["It takes half as long", "It becomes compute-bound", "It takes about as long as before"], 2,
+     ["Only if arithmetic were the limit. Left of the ridge the multipliers wait already.",
+      "Fewer FLOPs for the same bytes lowers the intensity: further to the left.",
+      "The bytes set the time, and they are the same. Intensity fell to 20."]),
+    ("Decoding with a batch of 64 in place of 1: which part of the model gains intensity?",
+     ["Attention over each sequence's own keys", "The products with the weights", "Both", "Neither"], 1,
+     ["Each sequence has its own keys and values: 64 times the work, and 64 times the bytes.",
+      "All 64 rows share one read of the weights, so FLOPs grow and bytes hardly do.",
+      "Attention's bytes grow with the batch, for the keys are not shared between sequences.",
+      "The weights are read once for the whole batch."]),
+    ("A colleague's copy kernel reaches 7 TB/s on an H200, whose memory has 4.8 TB/s. What is likely?",
+     ["The buffer fits in the L2 cache, or nobody waited", "The kernel is better than the data sheet",
+      "Bandwidth counts only the bytes read"], 0,
+     ["Both give such numbers. Use a buffer several times the cache, and synchronise.",
+      "No kernel beats the wires. A number above the physical limit is a mistake in measuring.",
+      "It counts bytes read and written, and 4.8 TB/s holds for their sum."]),
+    ("Why is the flush followed by a wait, before the first reading?",
+     ["To let the GPU cool down", "Because synchronize empties the cache",
+      "Because the flush is queued too and would run inside the timed span"], 2,
+     ["Temperature matters over seconds, not here.", "synchronize only waits. It moves no data.",
+      "flush() returns at once. Without waiting, the clock starts while the flush still runs."]),
+    ("Fused attention, no mask, Hq = Hkv, Nq = Nk = N, 16 bits. What does its intensity come to?",
+     ["N / 2", "D / 2", "Hq / Hkv"], 0,
+     ["4·D·N² FLOPs over 2 bytes × 4·N·D numbers. It grows with the prompt.",
+      "That is naive attention for large N, where four passes over N × N dominate.",
+      "That is decode: one query for each head."]),
+)
+
+
 def quiz() -> None:
     """Five questions."""
-    show.quiz(
-        "A kernel has 40 FLOP/byte on an H200 (ridge at 206). You halve its FLOPs and leave its bytes. What happens?",
-        ["It takes half as long", "It becomes compute-bound", "It takes about as long as before"], 2,
-        ["Only if arithmetic were the limit. Left of the ridge the multipliers wait already.",
-         "Fewer FLOPs for the same bytes lowers the intensity: further to the left.",
-         "The bytes set the time, and they are the same. Intensity fell to 20."])
-    show.quiz(
-        "Decoding with a batch of 64 in place of 1: which part of the model gains intensity?",
-        ["Attention over each sequence's own keys", "The products with the weights", "Both", "Neither"], 1,
-        ["Each sequence has its own keys and values: 64 times the work, and 64 times the bytes.",
-         "All 64 rows share one read of the weights, so FLOPs grow and bytes hardly do.",
-         "Attention's bytes grow with the batch, for the keys are not shared between sequences.",
-         "The weights are read once for the whole batch."])
-    show.quiz(
-        "A colleague's copy kernel reaches 7 TB/s on an H200, whose memory has 4.8 TB/s. What is likely?",
-        ["The buffer fits in the L2 cache, or nobody waited", "The kernel is better than the data sheet",
-         "Bandwidth counts only the bytes read"], 0,
-        ["Both give such numbers. Use a buffer several times the cache, and synchronise.",
-         "No kernel beats the wires. A number above the physical limit is a mistake in measuring.",
-         "It counts bytes read and written, and 4.8 TB/s holds for their sum."])
-    show.quiz(
-        "Why is the flush followed by a wait, before the first reading?",
-        ["To let the GPU cool down", "Because synchronize empties the cache",
-         "Because the flush is queued too and would run inside the timed span"], 2,
-        ["Temperature matters over seconds, not here.", "synchronize only waits. It moves no data.",
-         "flush() returns at once. Without waiting, the clock starts while the flush still runs."])
-    show.quiz(
-        "Fused attention, no mask, Hq = Hkv, Nq = Nk = N, 16 bits. What does its intensity come to?",
-        ["N / 2", "D / 2", "Hq / Hkv"], 0,
-        ["4·D·N² FLOPs over 2 bytes × 4·N·D numbers. It grows with the prompt.",
-         "That is naive attention for large N, where four passes over N × N dominate.",
-         "That is decode: one query for each head."])
+    for question, choices, answer, why in QUIZ:
+        show.quiz(question, choices, answer, why)
