@@ -115,7 +115,7 @@ def test_cells_that_are_long_in_the_median(full: Course) -> None:
     lesson = full.lesson(HALVE)
     six = "\n".join(f"a{i} = {i}" for i in range(6))
     with lesson.open("a", encoding="utf-8") as file:
-        file.write(f"\n```{{code-cell}} ipython3\n{six}\n```\n" * 7)
+        file.write(f"\n```{{code-cell}} ipython3\n{six}\n```\n" * 9)
     assert lacks(full, HALVE) == ["notebooks/01_halve.md: the median cell has 6 lines; 5 at most"]
 
 
