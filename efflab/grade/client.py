@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from efflab.checking.observe import Observation, Raised
-from efflab.grade import processes, protocol
+from efflab.grade import limited, processes, protocol
 from efflab.grade.isolate import FILE_BYTES, PROCESSES, SCRATCH, UNTOUCHED, Walls, clean_environment, command
 from efflab.grade.protocol import Ended, Invalid, Receiver, TooLate
 
@@ -51,7 +51,8 @@ class Warm:
         self._settings = {
             "device": "cuda" if walls.gpu else "cpu", "show": show,
             "scratch": [folder, "/dev/shm"] if walls.bwrap else [folder],
-            "limits": {"cpu_seconds": int(walls.seconds * 2 + 30), "file_bytes": FILE_BYTES, "processes": PROCESSES,
+            "limits": {"cpu_seconds": int(walls.seconds * 2 + 30), "file_bytes": FILE_BYTES,
+                       "processes": limited.running() + PROCESSES,
                        "address_space": None if walls.gpu else walls.memory + UNTOUCHED}}
         inner = [sys.executable, "-m", "efflab.grade.zygote", str(theirs.fileno()), json.dumps(self._settings)]
         self._log = (self.scratch.parent / (self.scratch.name + ".log")).open("w+b")

@@ -16,7 +16,7 @@ from typing import Any
 def apply(limits: dict[str, Any]) -> None:
     """Set this process's resource limits. address_space is on top of what the process maps already.
 
-    cpu_seconds, address_space, file_bytes, processes (on top of those that run): None leaves a limit as it is.
+    cpu_seconds, address_space, file_bytes, processes (all of the user's, see running): None leaves one as it is.
     """
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, 1024)
@@ -25,7 +25,7 @@ def apply(limits: dict[str, Any]) -> None:
     if limits.get("file_bytes"):
         _lower(resource.RLIMIT_FSIZE, int(limits["file_bytes"]))
     if limits.get("processes"):
-        _lower(resource.RLIMIT_NPROC, _running() + int(limits["processes"]))
+        _lower(resource.RLIMIT_NPROC, int(limits["processes"]))
     if limits.get("address_space"):
         _lower(resource.RLIMIT_AS, _mapped() + int(limits["address_space"]))
 
@@ -44,8 +44,8 @@ def _mapped() -> int:
     return 0
 
 
-def _running() -> int:
-    """Threads that this user runs now: the limit counts them all."""
+def running() -> int:
+    """Threads that this user runs now on this machine: the limit counts them all."""
     count, user = 0, os.getuid()
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with contextlib.suppress(OSError):

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from efflab.checking.report import Report
 from efflab.grade.grading import Result
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 MARKS = {"passed": "passed", "failed": "FAILED", "error": "ERROR", "not_attempted": "–", "skipped": "skipped"}
 _STYLES = {"passed": "green", "failed": "red", "error": "red", "not_attempted": "dim", "skipped": "yellow"}
@@ -28,23 +34,48 @@ def progress(total: int) -> Iterator[Callable[[Result], None]]:
 
 
 def show(results: Sequence[Result], *, seed: int) -> None:
-    """One line for each exercise of each submission, and the seed that repeats it all."""
+    """A line for each exercise of one submission, or a line for each of several; and the seed that repeats it all."""
     from rich.console import Console
+
+    Console().print(_of_one(results[0]) if len(results) == 1 else _of_several(results))
+    print(f"seed {seed} (--seed {seed} repeats these cases)")
+
+
+def _of_one(result: Result) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(result.submission), title_justify="left")
+    for heading in ("exercise", "outcome", "points", "what was found"):
+        table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
+    for report in result.reports:
+        table.add_row(Text(report.exercise_id),
+                      Text(MARKS[report.outcome], style=_STYLES[report.outcome]),
+                      f"{report.points:g} / {report.max_points:g}", Text(_found(report)))
+    table.add_section()
+    table.add_row("total", "", f"{result.score:g} / {result.max_score:g}", Text(result.problem or ""))
+    return table
+
+
+def _of_several(results: Sequence[Result]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    for heading in ("submission", "exercise", "outcome", "points", "what was found"):
+    for heading in ("submission", "points", "outcomes", "what was found"):
         table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
     for result in results:
-        for report in result.reports:
-            first = report.message.splitlines()[0] if report.message else ""
-            said = report.mistake or (first if report.outcome in ("failed", "error", "skipped") else "")
-            table.add_row(Text(result.submission), Text(report.exercise_id),
-                          Text(MARKS[report.outcome], style=_STYLES[report.outcome]),
-                          f"{report.points:g} / {report.max_points:g}", Text(said[:200]))
-        table.add_row(Text(result.submission), Text("total", style="bold"),
-                      Text("not graded" if result.problem else "", style="red"),
-                      f"{result.score:g} / {result.max_score:g}", Text((result.problem or "")[:200]), end_section=True)
-    Console().print(table)
-    print(f"seed {seed} (--seed {seed} repeats these cases)")
+        counts = Counter(r.outcome for r in result.reports)
+        outcomes = ", ".join(f"{n} {outcome.replace('_', ' ')}" for outcome, n in counts.items())
+        found = [f"{r.exercise_id.rpartition('.')[2]}: {_found(r)}" for r in result.reports if _found(r)]
+        table.add_row(Text(result.submission), f"{result.score:g} / {result.max_score:g}",
+                      Text("not graded" if result.problem else outcomes, style="" if result.passed else "red"),
+                      Text(result.problem or "\n".join(found)))
+    return table
+
+
+def _found(report: Report) -> str:
+    """The mistake's name, or the first line of what a learner is told; nothing where there is nothing to say."""
+    if report.outcome in ("passed", "not_attempted"):
+        return ""
+    return report.mistake or report.message.split("\n")[0][:200]
