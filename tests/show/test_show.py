@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ Shown = list[dict[str, Any]]
 
 
 @pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Shown:
     """As if a Jupyter kernel ran this: what would be displayed is collected."""
     shown: Shown = []
     monkeypatch.setattr(display, "in_notebook", lambda: True)
@@ -122,12 +121,12 @@ def test_controls_draw_at_once_and_again_on_every_change(notebook: Shown, monkey
 
 
 def test_a_button_counts_its_presses(notebook: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
+    made: dict[str, Any] = {}
     original = widgets._made
-    monkeypatch.setattr(widgets, "_made", lambda spec, name: made.append(original(spec, name)) or made[-1])
+    monkeypatch.setattr(widgets, "_made", lambda spec, name: made.setdefault(name, original(spec, name)))
     calls: list[int] = []
     show.controls(lambda seed: calls.append(seed), seed=show.button("Another"))
-    made[0][0].click()
+    made["seed"][0].click()
     assert calls == [0, 1]
 
 
