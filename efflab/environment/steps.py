@@ -75,7 +75,7 @@ class Steps:
 
     def _tick(self, head: str, started: float, lines: list[str], done: threading.Event) -> None:
         while not done.wait(0.5):
-            latest = lines[-1].strip() if lines else ""
+            latest = next((line.strip() for line in reversed(lines) if not line.startswith("WARNING")), "")
             self._line(head, f"{time.monotonic() - started:.0f} s  {latest}")
 
     def _line(self, head: str, text: str) -> None:
