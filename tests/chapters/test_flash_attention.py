@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from efflab.chapters.flash_attention import cases, checks
+from efflab.chapters.flash_attention import cases, checks, figures, widgets
 from efflab.checking import Draw
 from solutions.flash_attention import hbm_traffic, tiled_attention
 
@@ -91,3 +94,46 @@ def test_far_apart_inputs_cost_no_memory() -> None:
     assert far.stride() == (48, 48, 1 << 30, 1)
     assert torch.equal(far, t)
     assert 2 * far.stride(2) >= 1 << 31
+
+
+@pytest.mark.parametrize("algorithm", ["fa1", "fa2"])
+def test_the_animated_tiles_move_what_the_formula_says(algorithm: str) -> None:
+    N = widgets.TILES * widgets.BLOCK
+    expected = checks.traffic_reference(N, N, widgets.HEAD, widgets.BLOCK, widgets.BLOCK, algorithm)
+    assert widgets.steps(algorithm)[-1].moved == expected
+
+
+def test_the_lesson_quotes_its_numbers_rightly() -> None:
+    """The opening's arithmetic, the schedule that the learner predicts, and the ratio of the traffic."""
+    lesson = (Path(__file__).parents[2] / "notebooks" / "04_flash_attention.md").read_text(encoding="utf-8")
+    N, D, heads = 8192, 64, 64
+    flops, moved = 4 * heads * N * N * D, 4 * heads * N * N * 2
+    assert f"{flops / 1e12:.1f} TFLOP: {flops / 715e12 * 1e3:.1f} ms" in lesson
+    assert f"{moved / 1e9:.0f} GB: {moved / 4.28e12 * 1e3:.1f} ms" in lesson
+    assert moved / 4.28e12 > 4 * flops / 715e12                 # "more than four fifths"
+    assert widgets.end_of(heads=2, processors=8, longest_first=False) == 41
+    assert f"ends after {41} steps" in lesson
+    assert widgets.end_of(heads=2, processors=8, longest_first=True) == 34
+    assert "34 is the best" in lesson
+    assert math.isclose(hbm_traffic(131072, 131072, 128, 128, 128, "naive")
+                        / hbm_traffic(131072, 131072, 128, 128, 128, "fa2"), 2 * 128 / 128, rel_tol=0.01)
+
+
+def test_pictures_and_widgets_say_in_text_what_they_show(capsys: pytest.CaptureFixture[str]) -> None:
+    figures.traffic_by_length(hbm_traffic)
+    figures.error_by_dtype([tiled_attention])
+    widgets.animate_tiles()
+    widgets.causal_work_map()
+    widgets.explore_tiles(tiled_attention)
+    widgets.print_masks((2, 5), (5, 2))
+    said = capsys.readouterr().out
+    assert said.count("[Picture]") == 5
+    assert "sees nothing" in said
+
+
+def test_without_measurements_the_lesson_says_how_to_take_them(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures.results, "load", lambda gpu=None: None)
+    for show_it in (figures.bars, figures.speed, figures.closing):
+        show_it()
+    assert capsys.readouterr().out.count("./run bench flash_attention") == 3
