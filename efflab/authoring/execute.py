@@ -172,15 +172,22 @@ def execute_chapter(root: Path, stem: str, *, out: Path, timeout: float = TIMEOU
         "built": f"built from notebooks/{built.name} and solutions/{slug}.py by `efflab execute`", "chapter": slug,
         "lesson_sha256": fingerprint(text)}
     done = run(notebook, root=root, name=f"notebooks/{built.name}", timeout=timeout)
-    wrong = [f"{e}: {done.outcomes.get(e, 'no cell checks it')}" for e in exercises
-             if done.outcomes.get(e) not in ("passed", "skipped")]
+    wrong = [_report(done, e) for e in exercises if done.outcomes.get(e) not in ("passed", "skipped")]
     if wrong:
-        raise CellFailed(f"notebooks/{built.name} ran, but with the course's own answers in it: {'; '.join(wrong)}.")
+        raise CellFailed("\n".join([f"notebooks/{built.name} ran, but with the course's own answers in it:", *wrong]))
     nbformat.validate(done.notebook)
     made = to_json(done.notebook)
     refuse_large(done.notebook, made, f"executed/{built.name}")
     write_whole(out / built.name, made)
     return done
+
+
+def _report(done: Executed, exercise: str) -> str:
+    """What the check of this exercise said, or that there was none."""
+    name = exercise.partition(".")[2]
+    said = [o.data["text/plain"] for cell in done.notebook.cells if f"check({name})" in cell.source
+            for o in cell.get("outputs", ()) if "data" in o and "text/plain" in o.data]
+    return "\n".join([f"{exercise}: {done.outcomes.get(exercise, 'no cell checks it')}", *said])
 
 
 def main(chapters: list[str], out: Path | None, timeout: float) -> int:
