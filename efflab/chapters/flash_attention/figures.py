@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from efflab import show
-from efflab.chapters.flash_attention import cases, checks
 from efflab.gpu import limits, results
 
+# References are imported where they are used: a submission's notebook imports this module, and they are hidden there.
 Attention = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 Traffic = Callable[[int, int, int, int, int, str], int]
 SLUG = "flash_attention"
@@ -71,6 +71,8 @@ def traffic_by_length(hbm_traffic: Traffic, D: int = 128, block: int = 128) -> N
 @show.style()
 def error_by_dtype(functions: Sequence[Attention]) -> None:
     """The largest error of o against float64 by dtype, with the line that a check draws: twice PyTorch's own."""
+    from efflab.chapters.flash_attention import cases, checks
+
     device = "cuda" if torch.cuda.is_available() else "cpu"
     draw = cases.Draw(7, device)
     fig, ax = show.canvas(height=3.4)

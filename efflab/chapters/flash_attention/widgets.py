@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from efflab import show
-from efflab.chapters.flash_attention import cases, checks
 from efflab.checking.observe import observe
 
 TILES, BLOCK, HEAD = 6, 64, 64          # the animated problem: 6 x 6 tiles of 64 rows, D = 64
@@ -175,6 +174,8 @@ def _plate(colour: str, shade: float) -> dict[str, Any]:
 
 def explore_tiles(tiled_attention: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
     """Run the learner's function at any block sizes: its error against float64, and what it holds in memory."""
+    from efflab.chapters.flash_attention import cases, checks
+
     @show.style()
     def update(N: int, block_q: int, block_k: int, spread: int, causal: bool) -> None:
         inputs = cases.qkv(cases.Draw(3), N=(N, N), D=32, causal=causal)
