@@ -40,17 +40,18 @@ class Stopped(Exception):
 
 
 class Warm:
-    """One zygote. `hidden`: chapters whose solutions it must not see. Use as a context manager."""
+    """One zygote. hidden: chapters whose solutions it must not see. folder: where its scratch folder is made."""
 
-    def __init__(self, walls: Walls, hidden: Sequence[str], *, show: bool = False) -> None:
+    def __init__(self, walls: Walls, hidden: Sequence[str], *, show: bool = False,
+                 folder: Path | None = None) -> None:
         self.walls = walls
         self.hidden = tuple(hidden)
-        self.scratch = Path(tempfile.mkdtemp(prefix="efflab-grade-"))
+        self.scratch = Path(tempfile.mkdtemp(prefix="efflab-grade-", dir=folder))
         self._control, theirs = socket.socketpair()
-        folder = SCRATCH if walls.bwrap else str(self.scratch)
+        home = SCRATCH if walls.bwrap else str(self.scratch)
         self._settings = {
             "device": "cuda" if walls.gpu else "cpu", "show": show,
-            "scratch": [folder, "/dev/shm"] if walls.bwrap else [folder],
+            "scratch": [home, "/dev/shm"] if walls.bwrap else [home],
             "limits": {"cpu_seconds": int(walls.seconds * 2 + 30), "file_bytes": FILE_BYTES,
                        "processes": limited.running() + PROCESSES,
                        "address_space": None if walls.gpu else walls.memory + UNTOUCHED}}

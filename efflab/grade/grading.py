@@ -27,13 +27,14 @@ from efflab.grade.submission import Code, Submission, Unreadable, shown
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """seed: of every case, the same for all submissions. chapter, exercise: grade only these. show: let the
-    submission's own output through to standard error."""
+    submission's own output through to standard error. scratch: where folders for the processes are made."""
 
     walls: Walls
     seed: int
     chapter: str | None = None
     exercise: str | None = None
     show: bool = False
+    scratch: Path | None = None
 
     @property
     def device(self) -> torch.device:
@@ -177,7 +178,7 @@ class Grader:
         if self._warm is not None and self._warm.hidden != hidden:
             self._drop()
         if self._warm is None:
-            self._warm = Warm(self._settings.walls, hidden, show=self._settings.show)
+            self._warm = Warm(self._settings.walls, hidden, show=self._settings.show, folder=self._settings.scratch)
         return self._warm
 
     def _drop(self) -> None:

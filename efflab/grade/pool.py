@@ -6,8 +6,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from efflab.grade import processes
@@ -45,7 +48,7 @@ class _Slot:
         with contextlib.suppress(OSError):
             self._connection.send(None)
         self._connection.close()
-        self._process.join(5.0)
+        self._process.join(5.0 if self.at is None else 0.0)      # one that is at work is not waited for
         if self._process.is_alive():
             processes.kill_below(self._process.pid or 0)
             self._process.kill()
@@ -70,20 +73,25 @@ def grade_all(submissions: Sequence[Submission], settings: Settings, *, jobs: in
               on_result: Callable[[Result], None] = lambda result: None) -> list[Result]:
     """Results in the submissions' order. on_result is called for each as it comes. On a GPU one at a time, here."""
     found: dict[int, Result] = {}
-    for index, result in (_here(submissions, settings) if settings.walls.gpu else _spread(submissions, settings, jobs)):
-        found[index] = result
-        on_result(result)
+    with tempfile.TemporaryDirectory(prefix="efflab-grade-", ignore_cleanup_errors=True) as folder:
+        settings = replace(settings, scratch=Path(folder))
+        one_by_one = _here(submissions, settings) if settings.walls.gpu else _spread(submissions, settings, jobs)
+        with contextlib.closing(one_by_one):
+            for index, result in one_by_one:
+                found[index] = result
+                on_result(result)
     return [found[i] for i in range(len(submissions))]
 
 
-def _here(submissions: Sequence[Submission], settings: Settings) -> Iterator[tuple[int, Result]]:
+def _here(submissions: Sequence[Submission], settings: Settings) -> Generator[tuple[int, Result], None, None]:
     """In this process: one that has seen the GPU cannot be forked."""
     with Grader(settings) as grader:
         for index, submission in enumerate(submissions):
             yield index, grader.grade(submission)
 
 
-def _spread(submissions: Sequence[Submission], settings: Settings, jobs: int) -> Iterator[tuple[int, Result]]:
+def _spread(submissions: Sequence[Submission], settings: Settings,
+            jobs: int) -> Generator[tuple[int, Result], None, None]:
     left = list(enumerate(submissions))[::-1]
     slots: list[_Slot] = []
     try:

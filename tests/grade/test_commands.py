@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from efflab import course
 from efflab.checking import progress
-from efflab.grade import isolate
+from efflab.grade import isolate, processes
 from efflab.grade.commands import check, grade
 
 ROOT = course.root() or Path()
@@ -190,3 +192,25 @@ def test_a_solution_that_imports_the_course_s_answer_gets_nothing(tmp_path: Path
         "from solutions.start_here import rms as theirs\n\ndef rms(x):\n    return theirs(x)\n",
     )
     assert outcomes_of(["grade", str(mine), "--json"]) == ["error"]
+
+
+def test_an_interrupt_ends_everything_and_leaves_nothing(tmp_path: Path) -> None:
+    mine = put(tmp_path / "start_here.py", "def rms(x):\n    while True:\n        pass\n")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    words = [sys.executable, "-m", "efflab.cli", "check", str(mine), "--no-bwrap"]
+    started = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=os.environ | {"TMPDIR": str(scratch)},
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    below: set[int] = set()
+    until = time.monotonic() + 120
+    while len(below) < 3 and time.monotonic() < until:        # the grader, its warm worker, the submission
+        time.sleep(0.2)
+        below = processes.descendants(started.pid)
+    assert len(below) == 3
+    started.send_signal(signal.SIGINT)
+    said, _ = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert "Aborted!" in said
+    assert not below & processes.descendants(1)
+    assert list(scratch.iterdir()) == []
