@@ -26,7 +26,7 @@ def test_ruff() -> None:
 
 
 def test_mypy() -> None:
-    run("mypy", "efflab", "solutions", "tests", "benchmarks")
+    run("mypy", "--explicit-package-bases", "efflab", "solutions", "tests", "benchmarks")
 
 
 def modules() -> list[Path]:

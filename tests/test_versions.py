@@ -29,7 +29,7 @@ PACKAGE_OF = {"IPython": "ipykernel", "PIL": "matplotlib", "_pytest": "pytest", 
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {canonicalize_name(Requirement(line).name) for line in requirements} - {"efflab"}
+    return {str(canonicalize_name(Requirement(line).name)) for line in requirements} - {"efflab"}
 
 
 def pins() -> list[Requirement]:
@@ -97,7 +97,7 @@ def imported(folder: str) -> dict[str, Path]:
 @pytest.mark.parametrize("folder", ["efflab", "solutions", "tests", "benchmarks"])
 def test_what_is_imported_is_declared(folder: str) -> None:
     own = {"efflab", "solutions", "environment", "tests", "benchmarks"}
-    own |= {path.stem for path in (ROOT / folder).rglob("*.py")}
+    own |= {path.stem for path in (ROOT / folder).rglob("*")}
     for name, path in imported(folder).items():
         if name in sys.stdlib_module_names or name in own:
             continue

@@ -68,7 +68,8 @@ class Map:
         for row in self.rows:
             if row.part != part:
                 part = row.part
-                cells.append(f'<tr><th colspan="4" scope="rowgroup" style="text-align:left;padding-top:8px">{part}</th></tr>')
+                cells.append('<tr><th colspan="4" scope="rowgroup" style="text-align:left;padding-top:8px">'
+                             f'{part}</th></tr>')
             name = html.escape(row.title)
             if row.ready:
                 name = f'<a href="{row.number:02d}_{row.slug}.ipynb">{name}</a>'
@@ -113,6 +114,10 @@ def import_command(file: Path) -> None:
         click.echo(f"{store.import_from(file)} exercises taken in from {file}.")
 
 
+class _CannotRun(click.ClickException):
+    exit_code = 2
+
+
 class _plainly:
     """Turn errors that a user can mend into one line and exit status 2."""
 
@@ -129,6 +134,4 @@ class _plainly:
             message = f"{error.filename}: {error.strerror}."
         else:
             return
-        failure = click.ClickException(message)
-        failure.exit_code = 2
-        raise failure from error
+        raise _CannotRun(message) from error

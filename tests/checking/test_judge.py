@@ -56,7 +56,7 @@ def calls_a_stub(x: torch.Tensor) -> torch.Tensor:
     return online_stats(x)
 
 
-def only_a_docstring(x: torch.Tensor) -> torch.Tensor:
+def only_a_docstring(x: torch.Tensor) -> torch.Tensor:  # type: ignore[empty-body]
     """To be written."""
 
 
