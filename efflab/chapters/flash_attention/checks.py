@@ -13,7 +13,7 @@ import torch
 from efflab.chapters.flash_attention import mistakes
 from efflab.chapters.flash_attention.cases import kernel_cases, naive_cases, tiled_cases, traffic_cases
 from efflab.chapters.flash_attention.measures import BARS, CURVES, XRAYS_FAST, XRAYS_PLAIN
-from efflab.checking import ATTENTION, MATMUL, SOFTMAX, Exercise, Forbidden, Kernel, Output, Tolerance
+from efflab.checking import ATTENTION, MATMUL, SOFTMAX, Exercise, Forbidden, Kernel, Output
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -31,6 +31,19 @@ def attention_baseline(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal
                        scale: float | None = None, block_q: int = 0, block_k: int = 0) -> Pair:
     """What a careful PyTorch program gives at this dtype: scores and sums in float32, p in the inputs' dtype."""
     return _attend(q.float(), k.float(), v.float(), causal, scale, q.dtype)
+
+
+def naive_baseline(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
+                   scale: float | None = None) -> Pair:
+    """At the inputs' dtype, by p = exp(s - lse): short, and it rounds at the size of lse where scores are large."""
+    Nq, Nk, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    s = q @ k.mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    if causal:
+        hidden = torch.ones((Nq, Nk), dtype=torch.bool, device=q.device).triu(Nk - Nq + 1)
+        s = s.masked_fill(hidden, -torch.inf)
+    lse = s.logsumexp(-1, keepdim=True)
+    return torch.exp(s - lse.masked_fill(lse == -torch.inf, 0.0)) @ v, lse.squeeze(-1).float()
 
 
 def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None,
@@ -74,7 +87,6 @@ def traffic_reference(Nq: int, Nk: int, D: int, block_q: int, block_k: int, algo
 # --- Exercises --------------------------------------------------------------------------------------------------------
 
 PAIR = (Output("o", "q"), Output("lse", torch.float32))
-TIGHT = Tolerance(factor=2.0, floor=2.0)
 IN_THE_KERNEL = Forbidden(operators=(*ATTENTION, *SOFTMAX, *MATMUL),
                           instead="The products belong into the kernel: tl.dot(q, k.T) and tl.dot(p, v).")
 exercise = partial(Exercise, chapter="flash_attention")
@@ -82,8 +94,8 @@ exercise = partial(Exercise, chapter="flash_attention")
 EXERCISES = (
     exercise(
         name="naive_attention", summary="Attention by its definition, with the whole score matrix in memory.",
-        reference=attention_reference, cases=naive_cases, outputs=PAIR, mistakes=mistakes.NAIVE,
-        points=6, minutes=20, difficulty="easy",
+        reference=attention_reference, baseline=naive_baseline, cases=naive_cases, outputs=PAIR,
+        mistakes=mistakes.NAIVE, points=6, minutes=20, difficulty="easy",
         forbidden=Forbidden(operators=ATTENTION, instead="Write out scores, mask, softmax and sum; PyTorch's "
                             "scaled_dot_product_attention would hide what this chapter is about."),
         hints=(
@@ -96,7 +108,7 @@ EXERCISES = (
     exercise(
         name="tiled_attention", summary="The same in tiles, with a running maximum and sum: nothing of size Nq x Nk.",
         reference=attention_reference, baseline=attention_baseline, cases=tiled_cases, outputs=PAIR,
-        mistakes=mistakes.TILED, points=10, minutes=35, difficulty="medium", tolerance=TIGHT,
+        mistakes=mistakes.TILED, points=10, minutes=35, difficulty="medium",
         forbidden=Forbidden(operators=(*ATTENTION, *SOFTMAX),
                             instead="Keep m, l and acc yourself and fold in one tile of keys after another."),
         hints=(
@@ -120,7 +132,7 @@ EXERCISES = (
     exercise(
         name="flash_attention", summary="The tiles in one Triton kernel, one program for each tile of queries.",
         reference=attention_reference, baseline=attention_baseline, cases=kernel_cases, outputs=PAIR,
-        mistakes=mistakes.KERNEL, points=16, minutes=60, difficulty="hard", tolerance=TIGHT, forbidden=IN_THE_KERNEL,
+        mistakes=mistakes.KERNEL, points=16, minutes=60, difficulty="hard", forbidden=IN_THE_KERNEL,
         kernel=Kernel(xrays=XRAYS_PLAIN),
         hints=(
             "The body is tiled_attention's inner loop for one tile of queries. Start with the pointers: base "
@@ -132,7 +144,7 @@ EXERCISES = (
     exercise(
         name="flash_attention_fast", summary="The same contract, tuned: split loops, exp2, launch order, tiles by GPU.",
         reference=attention_reference, baseline=attention_baseline, cases=kernel_cases, outputs=PAIR,
-        mistakes=mistakes.FAST, points=12, minutes=75, difficulty="hard", tolerance=TIGHT, forbidden=IN_THE_KERNEL,
+        mistakes=mistakes.FAST, points=12, minutes=75, difficulty="hard", forbidden=IN_THE_KERNEL,
         kernel=Kernel(xrays=XRAYS_FAST, bars=BARS),
         hints=(
             "Split the loop over keys in two: whole tiles that every row sees, without any mask, then the rest with "
