@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,14 +89,15 @@ def coarsest_eps(output: torch.Tensor, inputs: Mapping[str, Any]) -> float:
     return max((torch.finfo(d).eps for d in dtypes), default=0.0)
 
 
-def values(value: Any, expected: Any, baseline: Any, outputs: tuple[Output, ...], tolerance: Tolerance,
+def values(value: Any, expected: Any, baselines: Sequence[Any], outputs: tuple[Output, ...], tolerance: Tolerance,
            inputs: Mapping[str, Any], exact: bool) -> Difference | None:
-    """None when every output is close enough. baseline: the same computation in PyTorch at the inputs' dtype."""
+    """None when every output is close enough. baselines: answers that are off by rounding alone."""
     got_all, want_all = as_tuple(value, outputs), as_tuple(expected, outputs)
-    rough = as_tuple(baseline, outputs) if baseline is not None else (None,) * len(outputs)
-    for output, got, want, base in zip(outputs, got_all, want_all, rough, strict=True):
+    rounded = [as_tuple(b, outputs) for b in baselines]
+    for i, (output, got, want) in enumerate(zip(outputs, got_all, want_all, strict=True)):
         if isinstance(want, torch.Tensor):
-            difference = _tensor(output, got, want, base, tolerance, coarsest_eps(got, inputs), exact)
+            eps = coarsest_eps(got, inputs)
+            difference = _tensor(output, got, want, [b[i] for b in rounded], tolerance, eps, exact)
         else:
             difference = _plain(output.name, got, want, exact)
         if difference:
@@ -104,19 +105,19 @@ def values(value: Any, expected: Any, baseline: Any, outputs: tuple[Output, ...]
     return None
 
 
-def allowed_error(want: torch.Tensor, base: torch.Tensor | None, tolerance: Tolerance, eps: float) -> float:
-    """factor * (largest error of the baseline) + floor * eps * max|expected|, over finite entries."""
+def allowed_error(want: torch.Tensor, rounded: Sequence[torch.Tensor], tolerance: Tolerance, eps: float) -> float:
+    """factor * (largest error of a baseline) + floor * eps * max|expected|, over finite entries."""
     finite = want.isfinite()
     largest = want[finite].abs().max().item() if bool(finite.any()) else 0.0
     error = 0.0
-    if base is not None:
+    for base in rounded:
         both = finite & base.isfinite()
-        error = (base.double() - want)[both].abs().max().item() if bool(both.any()) else 0.0
+        error = max(error, (base.double() - want)[both].abs().max().item() if bool(both.any()) else 0.0)
     return tolerance.factor * error + tolerance.floor * eps * largest
 
 
-def _tensor(output: Output, got: torch.Tensor, want: torch.Tensor, base: torch.Tensor | None, tolerance: Tolerance,
-            eps: float, exact: bool) -> Difference | None:
+def _tensor(output: Output, got: torch.Tensor, want: torch.Tensor, rounded: Sequence[torch.Tensor],
+            tolerance: Tolerance, eps: float, exact: bool) -> Difference | None:
     if want.numel() == 0:
         return None
     want = want.to(got.device)
@@ -126,7 +127,7 @@ def _tensor(output: Output, got: torch.Tensor, want: torch.Tensor, base: torch.T
         bad, allowed, limit = ~same, 0.0, "exactly equal values are asked for here"
         error = (result.double() - want.double()).abs()
     else:
-        allowed = allowed_error(want, base, tolerance, eps)
+        allowed = allowed_error(want, rounded, tolerance, eps)
         error = (result - want).abs()
         bad = ~same & ~(error <= allowed)                    # NaN and infinity in the wrong place are bad
         limit = f"{allowed:.2g} is allowed: {tolerance.factor:g} times PyTorch's own error at this dtype, plus rounding"

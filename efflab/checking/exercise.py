@@ -74,8 +74,8 @@ class Output:
 class Tolerance:
     """Allowed error against float64:  factor * (largest error of the baseline) + floor * eps * max|expected|.
 
-    The baseline is the same computation in PyTorch at the same dtype. eps is that of the
-    output's dtype or of the lowest-precision float input, whichever is larger.
+    The baseline is the same computation in PyTorch at the same dtype, and the reference on inputs moved by a last bit.
+    eps is that of the output's dtype or of the lowest-precision float input, whichever is larger.
     """
 
     factor: float = 2.0
@@ -106,14 +106,15 @@ class Mistake:
     """A known wrong answer. name: a short slug. sentence: completes "This is what you get when …".
 
     function: runnable, with the exercise's signature; written in plain PyTorch (it also runs on the judge's side).
-    caught_by: what refuses it: its output, a forbidden operator, an in-place change, or a limit.
+    caught_by: what refuses it: its output, a forbidden operator, an in-place change, a limit,
+        or that it raises.
     recognisable: its output differs from those of the other mistakes, so the report can name it.
     """
 
     name: str
     sentence: str
     function: Callable[..., Any]
-    caught_by: Literal["output", "forbidden", "in_place", "limit"] = "output"
+    caught_by: Literal["output", "forbidden", "in_place", "limit", "error"] = "output"
     recognisable: bool = True
 
 

@@ -78,7 +78,7 @@ def judge(exercise: Exercise, case: Case, observation: Observation, *, require_l
         return Problem("overrun", case.name, about, "something was written past the end of a buffer it made",
                        ("Mask the store: the last block usually reaches past the end.",))
     if difference is None:
-        difference = compare.values(observation.value, expected, _baseline(exercise, case), exercise.outputs,
+        difference = compare.values(observation.value, expected, _baselines(exercise, case), exercise.outputs,
                                     exercise.tolerance, case.inputs, case.exact)
     if difference is not None:
         return Problem(difference.kind, case.name, about, difference.headline, difference.details)
@@ -121,11 +121,31 @@ def in_float64(value: Any) -> Any:
     return value
 
 
-def _baseline(exercise: Exercise, case: Case) -> Any:
-    """The same computation in PyTorch at the inputs' dtype; None where there is none (drives, exact cases)."""
+def _baselines(exercise: Exercise, case: Case) -> list[Any]:
+    """Answers that are off by rounding alone; none for drives and exact cases.
+
+    The first is the same computation in PyTorch at the inputs' dtype. The others are the reference on inputs that
+    differ in the last bit of float32, the precision that sums are kept in: where a problem magnifies rounding, they
+    show by how much, and a right answer is not refused for one unlucky element.
+    """
     if case.drive is not None or case.expect is not None or case.exact:
-        return None
-    return (exercise.baseline or exercise.reference)(**case.inputs)
+        return []
+    plain = (exercise.baseline or exercise.reference)(**case.inputs)
+    generator = torch.Generator().manual_seed(0)
+    return [plain, *(exercise.reference(**_nudged(case.inputs, generator)) for _ in range(3))]
+
+
+def _nudged(value: Any, generator: torch.Generator) -> Any:
+    """The same nested inputs in float64, each float moved by up to one unit of its last place in float32."""
+    if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+        unit = torch.finfo(torch.float64 if value.dtype == torch.float64 else torch.float32).eps
+        noise = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device) * 2 - 1
+        return value.detach().double() * (1 + unit * noise)
+    if isinstance(value, Mapping):
+        return {k: _nudged(v, generator) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_nudged(v, generator) for v in value)
+    return value
 
 
 def diagnose(exercise: Exercise, failing: list[tuple[Case, Observation]], right: list[Case]) -> Mistake | None:
