@@ -1,4 +1,4 @@
-"""Runs the x-ray's worker processes: at most two at a time, a time limit for each job, answers kept on disk.
+"""Runs the x-ray's worker, which answers jobs two at a time, a time limit for each; answers are kept on disk.
 
 A job is one (target, inputs) for one function of one source text.
 """
@@ -14,15 +14,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import efflab
 from efflab.gpu import _xray_jobs
 
-MAX_PROCESSES = 2
+AT_ONCE = 2                 # jobs
 SECONDS_PER_JOB = 90
+SECONDS_TO_START = 120      # importing torch takes two of them on an idle machine
 MAX_ANSWER_BYTES = 4 << 20
 Wrap = Callable[[list[str], Path], list[str]]       # (command, folder it writes to) -> command, for sandboxes
 
@@ -50,84 +50,70 @@ def tools() -> dict[str, str]:
 
 
 def answers(source: str, function: str, jobs: list[dict[str, Any]], *, filename: str | None = None,
-            wrap: Wrap | None = None, cached: bool = True) -> dict[str, dict[str, Any]]:
-    """By each job's key: {"kernels": [...], "error": None or text}."""
+            wrap: Wrap | None = None, cached: bool = True, crew: Crew | None = None) -> dict[str, dict[str, Any]]:
+    """By each job's key: {"kernels": [...], "error": None or text}. crew: dismiss it to end this call early.
+
+    A worker that ends before all jobs are answered is followed by another as long as each answers something.
+    """
+    crew = crew or Crew()
     done = {job["key"]: known for job in jobs if cached and (known := _xray_jobs.load(job["key"])) is not None}
-    left = [job for job in {j["key"]: j for j in jobs}.values() if job["key"] not in done]
-    shares = [share for share in (left[i::MAX_PROCESSES] for i in range(MAX_PROCESSES)) if share]
-    crew = Crew()
-    with ThreadPoolExecutor(MAX_PROCESSES) as pool:
-        try:
-            for result in pool.map(lambda share: _work_through(crew, source, function, share, filename, wrap), shares):
-                done |= result
-        except BaseException:               # the notebook's interrupt button, above all
-            crew.dismiss()
-            raise
+    while left := [job for job in {j["key"]: j for j in jobs}.values() if job["key"] not in done]:
+        fresh, failure = _one_process(crew, source, function, _longest_first(left), filename, wrap)
+        for key, answer in fresh.items():
+            _xray_jobs.store(key, answer)
+        done |= fresh or {job["key"]: {"kernels": [], "error": failure} for job in left}
     return done
+
+
+def _longest_first(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The newer the target, the more passes its compiler makes."""
+    return sorted(jobs, key=lambda job: job["arch"], reverse=True)
 
 
 class Crew:
-    """The worker processes of one call, so that an interrupt ends them all and starts no new one."""
+    """One worker process after another, until it is dismissed: by who waits for them, or by another thread."""
 
     def __init__(self) -> None:
-        self.dismissed = False
+        self._dismissed = False
         self._lock = threading.Lock()
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: subprocess.Popen[str] | None = None
 
     def hire(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         with self._lock:
-            if self.dismissed:
+            if self._dismissed:
                 raise InterruptedError("the x-ray was interrupted")
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
-            self._running.append(process)
-            return process
+            self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                             stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+            return self._running
 
-    def end(self, process: subprocess.Popen[str]) -> None:
-        """Kill the process, and what it started, if it still runs."""
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    def end(self) -> None:
+        """Kill the worker if it still runs, and what it started: a compiler may outlive the child that waits for it."""
+        with self._lock:
+            process, self._running = self._running, None
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def dismiss(self) -> None:
-        with self._lock:
-            self.dismissed = True
-            for process in self._running:
-                self.end(process)
-
-
-def _work_through(crew: Crew, source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
-                  wrap: Wrap | None) -> dict[str, dict[str, Any]]:
-    """Answer all jobs; after a crash or a timeout, name it in the job it hit and go on with the next one."""
-    done: dict[str, dict[str, Any]] = {}
-    while left := [job for job in jobs if job["key"] not in done]:
-        fresh, failure = _one_process(crew, source, function, left, filename, wrap)
-        for key, answer in fresh.items():
-            _xray_jobs.store(key, answer)
-        done |= fresh
-        if failure is not None and (hit := next((job for job in left if job["key"] not in done), None)):
-            done[hit["key"]] = {"kernels": [], "error": failure}
-    return done
+        """End the worker; no other is started."""
+        self._dismissed = True
+        self.end()
 
 
 def _one_process(crew: Crew, source: str, function: str, jobs: list[dict[str, Any]], filename: str | None,
                  wrap: Wrap | None) -> tuple[dict[str, dict[str, Any]], str | None]:
     with tempfile.TemporaryDirectory(prefix="efflab_xray_") as name:
         folder = Path(name)
-        log, out = folder / "log", folder / "out"
+        out = folder / "out"
         subject = folder / "subject.py"
         subject.write_text(source, encoding="utf-8")
         request = {"source": source, "filename": filename or str(subject), "function": function, "jobs": jobs,
-                   "tools": tools(), "path": [p for p in sys.path if p], "log": str(log), "out": str(out)}
+                   "tools": tools(), "path": [p for p in sys.path if p], "log": str(folder / "log"), "out": str(out),
+                   "seconds": SECONDS_PER_JOB, "at_once": AT_ONCE}
         command = [sys.executable, "-m", "efflab.gpu._xray_worker"]
-        failure = _run(crew, wrap(command, folder) if wrap else command, json.dumps(request), folder)
-        told = _told(out, {job["key"] for job in jobs})
-        if len(told) < len(jobs) and failure is None:
-            failure = "the compiling process ended early"
-        if failure and (tail := _text(log).strip().splitlines()):
-            failure += f": {tail[-1][:300]}"
-        return told, failure
+        failure = _run(crew, wrap(command, folder) if wrap else command, json.dumps(request), len(jobs))
+        return _told(out, {job["key"] for job in jobs}), failure
 
 
 def _text(path: Path) -> str:
@@ -163,37 +149,22 @@ def _words(text: Any) -> str | None:
     return None if text is None else str(text)[:1000]
 
 
-def _run(crew: Crew, command: list[str], request: str, folder: Path) -> str | None:
-    """Run the worker; None when it ended well, else what happened to it. Each job has its own time limit."""
+def _run(crew: Crew, command: list[str], request: str, jobs: int) -> str:
+    """Run the worker; what became of it, in words. It keeps the jobs' time limits; this one is in case it does not."""
     here = str(Path(efflab.__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
     environment |= {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+    seconds = SECONDS_TO_START + jobs * SECONDS_PER_JOB
     process = crew.hire(command, environment)
     try:
-        errors = _until_stuck(process, request, folder / "out")
+        errors = process.communicate(request, timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        return f"the compiling process took longer than {seconds} s and was stopped"
     finally:
-        crew.end(process)
-    if errors is None:
-        return (f"compiling took longer than {SECONDS_PER_JOB} s and was stopped: large tiles that the target "
-                "multiplies without tensor cores, or a loop that never ends, do that")
-    if process.returncode < 0:
-        return f"the compiler crashed ({signal.Signals(-process.returncode).name})"
+        crew.end()
+    lines = errors.strip().splitlines()
     if process.returncode > 0:
-        lines = errors.strip().splitlines()
         return f"the compiling process failed ({lines[-1][:300] if lines else process.returncode})"
-    return None
-
-
-def _until_stuck(process: subprocess.Popen[str], request: str | None, out: Path) -> str | None:
-    """The worker's standard error once it has ended; None when one job took longer than its limit."""
-    finished_jobs = -1
-    while True:
-        try:
-            return process.communicate(request, timeout=SECONDS_PER_JOB)[1]
-        except subprocess.TimeoutExpired:
-            request = None                  # it has been sent
-            so_far = len(_text(out).splitlines())
-            if so_far == finished_jobs or so_far == 0:
-                return None
-            finished_jobs = so_far
+    crashed = f" ({signal.Signals(-process.returncode).name})" if process.returncode else ""
+    return f"the compiling process ended early{crashed}"

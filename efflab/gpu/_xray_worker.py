@@ -1,15 +1,16 @@
-"""A process of its own that compiles one function's kernels for GPUs that are not there. Started by xray.py.
+"""A process of its own that compiles one function's kernels for GPUs that are not there. Started by _xray_run.py.
 
-It reads one request (JSON, standard input), loads the function's source in compiled mode, calls the function
-with torch.cuda and Triton's driver playing the target GPU, and compiles each launch instead of running it:
-Triton's own JIT does the specialising. One JSON line a job goes to the request's "out" file, so that a crash
-of the compiler in a later job loses nothing.
+It reads one request (JSON, standard input), imports torch and Triton once, and forks a child for each job. The
+child loads the function's source in compiled mode, calls the function with torch.cuda and Triton's driver playing
+the target GPU, and compiles each launch instead of running it: Triton's own JIT does the specialising. One JSON
+line a job goes to the request's "out" file; a child that crashes or takes too long loses its own job alone.
 """
 
 from __future__ import annotations
 import __future__ as future
 
 import ast
+import gc
 import json
 import linecache
 import os
@@ -24,7 +25,7 @@ from typing import Any
 
 import torch
 
-from efflab.gpu import _compiled, _specs
+from efflab.gpu import _compiled, _specs, _xray_children
 from efflab.gpu.targets import Target, target
 
 MAX_KERNELS = 32            # different kernels of one call that are looked at
@@ -180,23 +181,27 @@ def run_job(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     return {"kernels": launches.found, "error": None}
 
 
+def answer(job: dict[str, Any], request: dict[str, Any]) -> None:
+    """In a child: answer one job. What learners' code prints and what the compiler says from C++ go to its own log."""
+    with open(request["log"], "ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    _xray_children.tell(request, job, run_job(job, request))
+
+
 def main() -> None:
     request = json.load(sys.stdin)
     os.environ.pop("TRITON_INTERPRET", None)        # importing efflab set it: there is no GPU to be seen here
     os.environ["TRITON_CACHE_DIR"] = str(Path(request["log"]).parent / "triton")
     sys.path[:] = [*dict.fromkeys([*sys.path, *request["path"]])]
-    with open(request["log"], "ab") as log:
-        os.dup2(log.fileno(), 1)                    # what learners' code prints and
-        os.dup2(log.fileno(), 2)                    # what the compiler says from C++
     import triton
+    import triton.backends.nvidia.compiler
 
     if not isinstance(triton.language.cdiv, triton.JITFunction):
         raise RuntimeError("Triton came up in its interpreter; something imports it together with efflab")
-
-    for job in request["jobs"]:
-        answer = json.dumps({"key": job["key"], **run_job(job, request)})
-        with open(request["out"], "a", encoding="utf-8") as out:
-            out.write(answer + "\n")
+    gc.collect()
+    gc.freeze()                                     # children share these pages as long as nobody touches them
+    _xray_children.work_through(request, answer)
 
 
 if __name__ == "__main__":
