@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from efflab.environment import advice, command, stamp
+from efflab.environment import advice, command, stamp, steps
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = {"torch": "2.13.0", "triton": "3.7.1", "numpy": "2.4.6", "jupyterlab": "1.0"}
@@ -354,6 +354,12 @@ def test_a_damaged_or_unfinished_stamp_is_not_ready(places: stamp.Places, text: 
 ])
 def test_which_torch_is_built_upon(torch: str | None, gpu: bool, expected: bool) -> None:
     assert command.usable({"torch": torch, "gpu": gpu}) is expected
+
+
+def test_settings_that_cannot_be_read_are_explained() -> None:
+    assert command.split_words("EFFLAB_TORCH", "'a b' c") == ["a b", "c"]
+    with pytest.raises(steps.SetupFailed, match="EFFLAB_TORCH cannot be read"):
+        command.split_words("EFFLAB_TORCH", "torch 'x")
 
 
 def test_pins_give_way_to_what_is_kept() -> None:

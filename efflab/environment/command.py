@@ -137,49 +137,39 @@ def make_venv(places: Places, steps: Steps, stamp: dict[str, Any] | None, versio
         return fresh
     if reason:
         show(f"Making .venv again: {reason}.\n")
+    create(places, steps, base, fresh)
+    return fresh | {"version": this_python()}
+
+
+def create(places: Places, steps: Steps, base: str, stamp: dict[str, Any]) -> None:
+    """A new .venv from `base`, in place of what was there; on the torch that the stamp names, if it names one."""
     if places.venv.exists():
         shutil.rmtree(places.venv)
     places.venv.mkdir()
-    write_stamp(places, fresh | {"state": "unfinished"})
-    options = ["--system-site-packages"] if on else []
+    write_stamp(places, stamp | {"state": "unfinished"})
+    on = stamp["on"]
     described = f", on its torch {on['torch']}, which sees a GPU" if on else ""
     steps.run(f"a virtual environment in .venv from Python {this_python()} ({base}){described}",
-              [base, "-m", "venv", *options, places.venv])
+              [base, "-m", "venv", *(["--system-site-packages"] if on else []), places.venv])
     if on and on["venv"]:
         # A virtual environment made from another one sees the packages of the system, not those of that other one.
         lines = "".join(f"import site; site.addsitedir({path!r})\n" for path in on["packages"])
         packages = places.venv / "lib" / f"python{this_python()}" / "site-packages"
         (packages / "efflab-base.pth").write_text(lines, encoding="utf-8")
-    return fresh | {"version": this_python()}
 
 
 def install(places: Places, steps: Steps, stamp: dict[str, Any], level: str) -> None:
     """Steps 2 to 4: torch and triton, everything else, and a look whether it works. Ends with the stamp."""
     pip: list[str | Path] = [places.python, "-m", "pip", "install", "--progress-bar", "off"]
     pins = places.checkout / "versions.txt"
-    asked = shlex.split(stamp.get("EFFLAB_TORCH", ""))
-    if stamp["on"]:
-        keep = stamp["on"]
-        steps.run(f"torch {keep['torch']} and triton {keep['triton']} stay as they are",
-                  [places.python, "-c", "import torch, triton"])
-    elif asked:
-        steps.run(f"torch by EFFLAB_TORCH ({shlex.join(asked)})", [*pip, *asked])
-        keep = probe(places.python)
-        if keep["triton"] is None:
-            steps.total += 1
-            steps.run("triton, which this torch did not bring", [*pip, "--constraint", pins, "triton"])
-            keep = probe(places.python)
-    else:
-        steps.run("torch and triton (large the first time: several GB with CUDA)",
-                  [*pip, "--constraint", pins, "torch", "triton", "numpy"])
-        keep = {}
+    keep = install_torch(places, steps, stamp, [*pip, "--constraint", pins])
     places.constraints.write_text(constraints(pins.read_text(encoding="utf-8"), keep), encoding="utf-8")
     titles = {"lab": "JupyterLab, efflab and the rest", "test": "JupyterLab, efflab, pytest and the rest"}
     steps.run(titles[level], [*pip, "--constraint", places.constraints, "--editable", f".[{EXTRAS[level]}]"])
     steps.run("a first look: import torch, triton, efflab",
               [places.python, "-c", "import efflab, torch, triton, numpy, jupyterlab"])
     have = probe(places.python)
-    if keep and any(keep[name] and have[name] != keep[name] for name in GIVEN):
+    if any(keep.get(name) and have[name] != keep[name] for name in GIVEN):
         raise SetupFailed(f"torch, triton or numpy changed during the set-up. Please report this.\n{keep}\n{have}")
     write_stamp(places, stamp | {"state": "ready", "level": level, "fingerprint": fingerprint(places.checkout),
                                  **{name: have[name] for name in GIVEN}})
@@ -187,6 +177,32 @@ def install(places: Places, steps: Steps, stamp: dict[str, Any], level: str) -> 
         show(f"Note: this machine seems to have an NVIDIA GPU, but torch {have['torch']} does not see it: its driver\n"
              "may be too old for that torch. Name a Python whose torch sees it (EFFLAB_PYTHON=… ./run setup), or a\n"
              "torch that fits the driver (EFFLAB_TORCH=… ./run setup).\n")
+
+
+def install_torch(places: Places, steps: Steps, stamp: dict[str, Any], pip: list[str | Path]) -> dict[str, Any]:
+    """Step 2. Returns the versions that the rest must leave as they are; empty when versions.txt decided them."""
+    if stamp["on"]:
+        keep = stamp["on"]
+        steps.run(f"torch {keep['torch']} and triton {keep['triton']} stay as they are",
+                  [places.python, "-c", "import torch, triton"])
+        return keep
+    asked = split_words("EFFLAB_TORCH", stamp.get("EFFLAB_TORCH", ""))
+    if not asked:
+        steps.run("torch and triton (large the first time: several GB with CUDA)", [*pip, "torch", "triton", "numpy"])
+        return {}
+    unpinned = [word for word in pip if word != "--constraint" and Path(word).name != "versions.txt"]
+    steps.run(f"torch by EFFLAB_TORCH ({shlex.join(asked)})", [*unpinned, *asked])
+    if probe(places.python)["triton"] is None:
+        steps.total += 1
+        steps.run("triton, which this torch did not bring", [*pip, "triton"])
+    return probe(places.python)
+
+
+def split_words(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as problem:
+        raise SetupFailed(f"{name} cannot be read ({problem}): {text}\nGive it what follows \"pip install\".") from None
 
 
 def constraints(pins: str, keep: dict[str, Any]) -> str:
