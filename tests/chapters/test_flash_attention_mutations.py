@@ -92,7 +92,8 @@ FAST = {
     "o is stored past Nq": ("element_ty), mask=(rows < Nq)[:, None] & (dims < D)[None, :]",
                             "element_ty), mask=(dims < D)[None, :]"),
     "no mask on a ragged D": ("tl.load(pointers, mask=(dims < D)[None, :], other=0.0)", "tl.load(pointers)"),
-    "the tail of the keys is read": ("mask=(start + rows < N)[:, None] & (dims < D)[None, :]", "mask=(dims < D)[None, :]"),
+    "the tail of the keys is read": ("mask=(start + rows < N)[:, None] & (dims < D)[None, :]",
+                                     "mask=(dims < D)[None, :]"),
 }
 ALL = [("flash_attention", name, *edit) for name, edit in PLAIN.items()] + \
       [("flash_attention_fast", name, *edit) for name, edit in FAST.items()]
