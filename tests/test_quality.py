@@ -13,7 +13,12 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 250, 30, 60
 
 # What is longer, and why that was decided. "path" for a module, "path:function" for a function.
-LONG: dict[str, str] = {}
+LONG: dict[str, str] = {
+    "solutions/flash_attention.py": "the chapter's answers and the course's showpiece, read in one go from definition "
+                                    "to Hopper kernel; a chapter's solutions are one file",
+    "solutions/flash_attention.py:tiled_attention": "FlashAttention's two loops as the paper prints them",
+    "efflab/chapters/flash_attention/widgets.py:explore_tiles": "one picture and its controls; parts would share it all",
+}
 
 
 def run(*command: str) -> None:
