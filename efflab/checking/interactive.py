@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from efflab.checking.exercise import Case, Exercise
 from efflab.checking.judge import examine
 from efflab.checking.observe import Observation, observe
 from efflab.checking.report import Problem, Report
+
+if TYPE_CHECKING:
+    from efflab.gpu.xray import Pending
 
 _hints_shown: dict[str, int] = {}
 _current_chapter: str | None = None
@@ -74,23 +78,29 @@ def check_function(exercise: Exercise, function: Callable[..., Any], *, seed: in
         operators = exercise.forbidden.operators if exercise.forbidden else ()
         return observe(function, case.inputs, drive=case.drive, forbidden=operators)
 
-    def further() -> list[Problem]:
-        return further_judges(exercise, function, seed) if require_launch else []
+    if exercise.kernel is None or not require_launch:
+        return examine(exercise, run_case, seed=seed, device=device, require_launch=require_launch)
 
-    return examine(exercise, run_case, seed=seed, device=device, further=further, require_launch=require_launch)
+    from efflab.gpu import xray
+
+    looking = xray.start(exercise, function)            # beside the cases
+    try:
+        report = examine(exercise, run_case, seed=seed, device=device,
+                         further=lambda: further_judges(exercise, function, seed, looking))
+    finally:
+        looking.cancel()
+    if report.passed and looking.not_run:
+        report = replace(report, message=f"{report.message}\nx-ray not run: {looking.not_run}")
+    return report
 
 
-def further_judges(exercise: Exercise, function: Callable[..., Any], seed: int) -> list[Problem]:
+def further_judges(exercise: Exercise, function: Callable[..., Any], seed: int, looking: Pending) -> list[Problem]:
     """The compiler's and the clock's problems with a kernel whose values are right."""
     import torch
 
     if exercise.kernel is None:
         return []
-    problems: list[Problem] = []
-    if exercise.kernel.xrays:
-        from efflab.gpu import xray
-
-        problems += [Problem("xray", "", "", text) for text in xray.judge(exercise, xray.source_of(function))]
+    problems = [Problem("xray", "", "", text) for text in looking.problems()]
     if exercise.kernel.bars and torch.cuda.is_available() and not problems:
         from efflab.gpu import bars
 

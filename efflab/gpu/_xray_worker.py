@@ -195,7 +195,8 @@ def main() -> None:
     os.environ["TRITON_CACHE_DIR"] = str(Path(request["log"]).parent / "triton")
     sys.path[:] = [*dict.fromkeys([*sys.path, *request["path"]])]
     import triton
-    import triton.backends.nvidia.compiler
+    import triton.backends.nvidia.compiler  # these two: what a compile would import, once for all children
+    import triton.compiler.code_generator
 
     if not isinstance(triton.language.cdiv, triton.JITFunction):
         raise RuntimeError("Triton came up in its interpreter; something imports it together with efflab")

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from efflab.gpu import _xray_jobs, _xray_run
-from efflab.gpu._xray_run import Wrap, XRayUnavailable
-from efflab.gpu.source import source_of
+from efflab.gpu._xray_pending import Pending
+from efflab.gpu._xray_run import Crew, Wrap, XRayUnavailable
+from efflab.gpu.source import NoSource, source_of
 from efflab.gpu.targets import TARGETS, target
 
 if TYPE_CHECKING:
     from efflab.checking.exercise import Exercise, XRay
 
-__all__ = ["KernelXRay", "XRayUnavailable", "XRays", "available", "judge", "show", "source_of", "xray_launches"]
+__all__ = ["KernelXRay", "Pending", "XRayUnavailable", "XRays", "available", "judge", "show", "source_of", "start",
+           "xray_launches"]
 
 ANY = 1 << 30              # spills that are all right
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -100,17 +102,17 @@ def xray_launches(module_path_or_source: str | Path, function_name: str, inputs:
 
 
 def exercise_xrays(exercise: Exercise, source: str | Path, *, arch: Sequence[str] | None = None,
-                   wrap: Wrap | None = None) -> list[tuple[XRay, list[KernelXRay]]]:
+                   wrap: Wrap | None = None, crew: Crew | None = None) -> list[tuple[XRay, list[KernelXRay]]]:
     """The x-rays that an exercise asks for, each with what the compiler told.
 
     arch: only these; for one that the exercise does not ask for, its first x-ray's inputs are compiled, and only
-    whether they fit is judged.
+    whether they fit is judged. crew: dismissing it, from another thread, ends the call early.
     """
     text, filename = _source_text(source)
     asked = exercise.kernel.xrays if exercise.kernel else ()
     wanted = list(asked) if arch is None else [x for a in arch for x in _for_arch(asked, a)]
     jobs = _xray_jobs.jobs_for(text, exercise.name, [(x.arch, x.inputs()) for x in wanted])
-    told = _xray_run.answers(text, exercise.name, jobs, filename=filename, wrap=wrap)
+    told = _xray_run.answers(text, exercise.name, jobs, filename=filename, wrap=wrap, crew=crew)
     return [(x, _entries(exercise.name, x.arch, told[job["key"]], x.name)) for x, job in zip(wanted, jobs, strict=True)]
 
 
@@ -119,13 +121,29 @@ def _for_arch(asked: Sequence[XRay], arch: str) -> list[XRay]:
     return given or [replace(x, arch=arch, needs=(), spills=ANY) for x in asked[:1]]     # type: ignore[arg-type]
 
 
-def judge(exercise: Exercise, source: str | Path, *, wrap: Wrap | None = None) -> list[str]:
+def start(exercise: Exercise, source: str | Path | Callable[..., Any], *, wrap: Wrap | None = None) -> Pending:
+    """Begin to judge an exercise's answer while the caller goes on: `.problems()` waits, `.cancel()` calls it off.
+
+    source: the answer's module as text or path, or the function itself. Where nothing can be compiled, `.not_run`
+    says why and there are no problems: put it into the report.
+    """
+    if exercise.kernel is None or not exercise.kernel.xrays:
+        return Pending(None)
+    try:
+        _xray_run.tools()
+        given = source_of(source) if callable(source) else source
+    except (XRayUnavailable, NoSource) as reason:
+        return Pending(None, not_run=str(reason))
+    return Pending(lambda crew: judge(exercise, given, wrap=wrap, crew=crew))
+
+
+def judge(exercise: Exercise, source: str | Path, *, wrap: Wrap | None = None, crew: Crew | None = None) -> list[str]:
     """What the compiler finds wrong with an exercise's answer, in plain words; empty when all is well.
 
     source: the answer's module as text or path (`source_of(function)` gives it for a notebook's function).
     """
-    problems = [p for x, kernels in exercise_xrays(exercise, source, wrap=wrap) for p in judge_one(x, kernels)]
-    return list(dict.fromkeys(problems))
+    seen = exercise_xrays(exercise, source, wrap=wrap, crew=crew)
+    return list(dict.fromkeys(p for x, kernels in seen for p in judge_one(x, kernels)))
 
 
 def judge_one(xray: XRay, kernels: Sequence[KernelXRay]) -> list[str]:
