@@ -17,7 +17,7 @@ LONG: dict[str, str] = {
     "solutions/flash_attention.py": "the chapter's answers and the course's showpiece, read in one go from definition "
                                     "to Hopper kernel; a chapter's solutions are one file",
     "solutions/flash_attention.py:tiled_attention": "FlashAttention's two loops as the paper prints them",
-    "efflab/chapters/flash_attention/widgets.py:explore_tiles": "one picture and its controls; parts would share it all",
+    "efflab/chapters/flash_attention/widgets.py:explore_tiles": "one picture with its controls",
 }
 
 
