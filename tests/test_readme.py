@@ -52,12 +52,13 @@ def test_speeds_are_read_from_the_result_files(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     bar = {"exercise": "x.fused", "name": "big", "peer": "clone", "ms": 2.0, "peer_ms": 1.9, "ratio": 0.951,
            "tflops": None, "peer_tflops": None, "tbps": 4.068, "peer_tbps": 4.28}
+    second = bar | {"name": "big, against mine", "peer": "mine", "ratio": 1.2}
     result = {"gpu": "Toy GPU", "date": "2030-01-02", "torch": "3.0", "triton": "4.0",
-              "chapters": {"x": {"bars": [bar, bar | {"name": "other", "ratio": None}]}}}
+              "chapters": {"x": {"bars": [bar, second, bar | {"name": "other", "ratio": None}]}}}
     (tmp_path / "results" / "Toy_GPU.json").write_text(json.dumps(result))
     text = readme.speeds(tmp_path)
-    assert "On one Toy GPU (torch 3.0, Triton 4.0, 2030-01-02):" in text
-    assert "| `fused`, big | 4.07 TB/s | clone: 4.28 TB/s | 0.95 |" in text
+    assert "On one Toy GPU (torch 3.0, Triton 4.0, 2030-01-02), " in text
+    assert "| `fused`, big | 4.07 TB/s | 0.95 × torch.clone, 1.20 × `mine` |" in text
     assert "other" not in text
 
 
