@@ -80,11 +80,15 @@ class Crew:
 
     def hire(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         with self._lock:
-            if self._dismissed:
-                raise InterruptedError("the x-ray was interrupted")
+            self.ask()
             self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                              stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
             return self._running
+
+    def ask(self) -> None:
+        """Raise InterruptedError if it is dismissed."""
+        if self._dismissed:
+            raise InterruptedError("the x-ray was called off")
 
     def end(self) -> None:
         """Kill the worker if it still runs, and what it started: a compiler may outlive the child that waits for it."""
@@ -163,6 +167,7 @@ def _run(crew: Crew, command: list[str], request: str, jobs: int) -> str:
         return f"the compiling process took longer than {seconds} s and was stopped"
     finally:
         crew.end()
+    crew.ask()                              # what was killed has no answer to give
     lines = errors.strip().splitlines()
     if process.returncode > 0:
         return f"the compiling process failed ({lines[-1][:300] if lines else process.returncode})"

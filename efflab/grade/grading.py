@@ -148,19 +148,27 @@ class Grader:
                 return Observation(error=failure)
             return attempt.observe(case.inputs, case.drive, operators)
 
+        not_run: list[str] = []
         report = examine(exercise, run_case, seed=self._settings.seed, device=self._settings.device,
-                         further=lambda: self._compiled(exercise, code))
+                         further=lambda: self._compiled(exercise, code, not_run))
+        if not_run:
+            report = replace(report, message="\n".join([report.message, *not_run]))
         if notes and not report.passed and report.outcome != "not_attempted":
             report = replace(report, message="\n".join([report.message, *notes]))
         return report
 
-    def _compiled(self, exercise: Exercise, code: Code) -> list[Problem]:
-        """The compiler's problems with a kernel whose values are right, found behind the same walls."""
+    def _compiled(self, exercise: Exercise, code: Code, not_run: list[str]) -> list[Problem]:
+        """The compiler's problems with a kernel whose values are right, found behind the same walls.
+
+        not_run: gets a line when nothing can be compiled here.
+        """
         if exercise.kernel is None or not exercise.kernel.xrays:
             return []
         from efflab.gpu import xray
 
-        if xray.available() is not None:
+        reason = xray.available()
+        if reason is not None:
+            not_run.append(f"x-ray not run: {reason}")
             return []
         hidden = hidden_solutions(exercise.chapter)
         environment = {k: v for k, v in clean_environment(gpu=False).items() if k != "TRITON_INTERPRET"}

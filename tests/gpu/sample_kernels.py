@@ -111,10 +111,26 @@ def asks_the_gpu(x):
     return y
 
 
-def crashes(x):
+def crashes_on_some(x):
     import os
     import signal
-    os.kill(os.getpid(), signal.SIGSEGV)
+    if torch.cuda.get_device_capability() == (7, 5):
+        print("last words", flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if torch.cuda.get_device_capability() == (8, 0):
+        os._exit(7)
+    return copy(x)
+
+
+def kills_the_worker(x):
+    """Once the other target has its answer."""
+    import os
+    import signal
+    import time
+    if torch.cuda.get_device_capability() == (7, 5):
+        time.sleep(3)
+        os.kill(os.getppid(), signal.SIGKILL)
+    return copy(x)
 
 
 def endless(x, marker=None):

@@ -120,9 +120,28 @@ def test_what_a_function_does_wrong_is_told():
     assert "defines no 'no_such_function'" in error(missing[0])
 
 
-def test_a_crash_is_told_and_the_other_target_still_tried():
-    told = xray_launches(SAMPLES, "crashes", {"x": half(64)}, "sm_80")
-    assert error(told[0]).startswith("the compiler crashed (SIGSEGV)")
+def test_a_crash_and_a_forced_exit_lose_their_own_job_alone(monkeypatch):
+    """On one target each; three targets and one process."""
+    started = []
+    hire = _xray_run.Crew.hire
+
+    def counted(crew, command, environment):
+        started.append(command)
+        return hire(crew, command, environment)
+    monkeypatch.setattr(_xray_run.Crew, "hire", counted)
+    told = xray_launches(SAMPLES, "crashes_on_some", {"x": half(64)}, ("sm_75", "sm_80", "sm_90"))
+    assert [k.arch for k in told] == ["sm_75", "sm_80", "sm_90"]
+    assert error(told[0]).startswith("the compiler crashed (SIGSEGV): last words")
+    assert error(told[1]).startswith("the compiling process ended early (exit status 7)")
+    assert told[2].error is None
+    assert len(started) == 1
+
+
+def test_a_worker_that_is_killed_is_followed_by_another():
+    """The function kills its parent, on one target only; what was answered before stays."""
+    told = xray_launches(SAMPLES, "kills_the_worker", {"x": half(64)}, ("sm_75", "sm_90"))
+    assert told[1].error is None
+    assert error(told[0]) == "the compiling process ended early (SIGKILL)"
 
 
 def test_an_endless_function_is_stopped(monkeypatch):
@@ -131,20 +150,72 @@ def test_an_endless_function_is_stopped(monkeypatch):
     assert "took longer than 4 s and was stopped" in error(told[0])
 
 
+def wait_for(marker: Path) -> int:
+    """The process that `endless` runs in."""
+    for _ in range(600):
+        if marker.exists() and marker.read_text():
+            return int(marker.read_text())
+        time.sleep(0.1)
+    raise AssertionError("the function was not called")
+
+
+def gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"      # nobody adopts it here
+
+
+def test_a_pending_xray_is_cancelled_at_once(tmp_path):
+    marker = tmp_path / "marker"
+    asked = XRay(arch="sm_80", name="", inputs=lambda: {"x": half(64), "marker": str(marker)})
+    looking = xray.start(exercise("endless", asked), SAMPLES)
+    process = wait_for(marker)
+    start = time.monotonic()
+    looking.cancel()
+    assert time.monotonic() - start < 5
+    for _ in range(50):
+        if gone(process):
+            break
+        time.sleep(0.1)
+    assert gone(process)
+    with pytest.raises(InterruptedError):
+        looking.problems()
+
+
+def test_a_pending_xray_finds_what_judge_finds():
+    one = XRay(arch="sm_80", name="N = 64", inputs=lambda: {"x": half(64)}, needs=("mma",))
+    looking = xray.start(exercise("copy", one), SAMPLES)
+    assert looking.not_run is None
+    assert looking.problems() == looking.problems() == judge(exercise("copy", one), SAMPLES) != []
+    looking.cancel()
+    assert xray.start(exercise("copy"), SAMPLES).problems() == []
+
+
+def test_a_pending_xray_says_why_it_is_not_run(monkeypatch):
+    def missing():
+        raise xray.XRayUnavailable("the x-ray needs Triton")
+    asked = XRay(arch="sm_80", name="", inputs=dict)
+    built = eval("lambda: None")            # its source is nowhere
+    looking = xray.start(exercise("built", asked), built)
+    assert "cannot be read" in str(looking.not_run)
+    monkeypatch.setattr(_xray_run, "tools", missing)
+    looking = xray.start(exercise("copy", asked), SAMPLES)
+    assert (looking.not_run, looking.problems()) == ("the x-ray needs Triton", [])
+
+
 def test_an_interrupt_ends_the_worker_at_once(tmp_path):
     marker = tmp_path / "marker"
     code = ("import torch\nfrom pathlib import Path\nfrom efflab.gpu.xray import xray_launches\n"
             f"inputs = {{'x': torch.empty(2), 'marker': {str(marker)!r}}}\n"
             f"xray_launches(Path({str(SAMPLES)!r}), 'endless', inputs, 'sm_80')")
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    while not (marker.exists() and marker.read_text()) and process.poll() is None:
-        time.sleep(0.2)
-    worker = int(marker.read_text())
+    worker = wait_for(marker)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=20)[1]
     assert "KeyboardInterrupt" in errors
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker, 0)
+    assert gone(worker)
 
 
 def test_a_second_look_starts_no_process(monkeypatch):
