@@ -112,11 +112,10 @@ def _definition(inner: Any, namespace: dict[str, Any]) -> str:
 
 def _cells(namespace: dict[str, Any]) -> Iterable[tuple[ast.Module, str]]:
     """The notebook's cells as parsed text, latest first; a script's file."""
-    executed = [text for text in namespace.get("In", ()) if isinstance(text, str)]
-    if not executed:
-        names = [n for n in list(linecache.cache) if "ipython-input" in n or "ipykernel_" in n]
-        names += [namespace["__file__"]] if isinstance(namespace.get("__file__"), str) else []
-        executed = ["".join(linecache.getlines(name)) for name in names]
+    names = [n for n in list(linecache.cache) if "ipython-input" in n or "ipykernel_" in n]
+    names += [namespace["__file__"]] if isinstance(namespace.get("__file__"), str) else []
+    executed = ["".join(linecache.getlines(name)) for name in names]       # also without a history
+    executed += [text for text in namespace.get("In", ()) if isinstance(text, str)]
     for text in reversed(executed):
         try:
             yield ast.parse(text), text
