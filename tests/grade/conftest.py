@@ -44,7 +44,7 @@ class Written(course.Chapter):
     ready = True  # type: ignore[assignment]
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)  # a wider scope would show the toys to other folders' tests
 def toys() -> Iterator[ModuleType]:
     """Register the test chapter; graders inherit it, the submissions' processes never see it."""
     checks = course.load_file(Path(__file__).with_name("toys.py"), "efflab.chapters.toys.checks")
