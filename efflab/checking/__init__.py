@@ -2,6 +2,8 @@
 
 from efflab.checking.draw import Draw
 from efflab.checking.exercise import (
+    ALL_BUT_MAKING,
+    ALL_BUT_MAKING_AND_COPIES,
     ATTENTION,
     MATMUL,
     SOFTMAX,
@@ -21,6 +23,6 @@ from efflab.checking.judge import examine
 from efflab.checking.observe import Observation, observe
 from efflab.checking.report import Report
 
-__all__ = ["ATTENTION", "MATMUL", "SOFTMAX", "Bar", "Case", "Draw", "Exercise", "Forbidden", "Kernel", "Limit",
-           "Mistake", "Observation",
-           "Output", "Report", "Tolerance", "XRay", "check", "check_function", "examine", "hint", "observe", "solution"]
+__all__ = ["ALL_BUT_MAKING", "ALL_BUT_MAKING_AND_COPIES", "ATTENTION", "MATMUL", "SOFTMAX", "Bar", "Case", "Draw",
+           "Exercise", "Forbidden", "Kernel", "Limit", "Mistake", "Observation", "Output", "Report", "Tolerance",
+           "XRay", "check", "check_function", "examine", "hint", "observe", "solution"]

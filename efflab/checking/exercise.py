@@ -86,7 +86,9 @@ class Tolerance:
 class Forbidden:
     """Operators whose use defeats the purpose, seen at run time below autograd.
 
-    operators: ATen names without overload, such as "aten._softmax"; a name that ends in * is a prefix.
+    operators: ATen names without overload, such as "aten._softmax"; a name that ends in * is a prefix; "*" is every
+        operator but views; a name that starts with ! is allowed in spite of a prefix. With any operator forbidden,
+        ways past the dispatcher (numpy, threads, torch.compile) are too.
     instead: one sentence that says what to write.
     """
 
@@ -94,11 +96,20 @@ class Forbidden:
     instead: str
 
 
-SOFTMAX = ("aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.softmax", "aten.log_softmax",
-           "aten.logsumexp", "aten._logsumexp", "aten.logcumsumexp", "aten._logcumsumexp", "aten.logaddexp")
 ATTENTION = ("aten._scaled_dot_product*", "aten.scaled_dot_product_attention", "aten._flash_attention*",
-             "aten._efficient_attention*", "aten._cudnn_attention*", "aten._native_multi_head_attention")
+             "aten._efficient_attention*", "aten._cudnn_attention*", "aten._native_multi_head_attention",
+             "aten._triton_*", "aten._transformer_encoder*", "flex_attention*")
+SOFTMAX = ("aten._softmax*", "aten._log_softmax*", "aten._safe_softmax", "aten.softmax*", "aten.log_softmax*",
+           "aten.special_softmax", "aten._masked_softmax*", "aten._sparse_softmax*", "aten._sparse_log_softmax*",
+           "aten._nested_tensor_softmax*", "aten.logsumexp", "aten._logsumexp", "aten.special_logsumexp",
+           "aten.logcumsumexp", "aten._logcumsumexp", "aten.logaddexp*", *ATTENTION)
 MATMUL = ("aten.mm", "aten.bmm", "aten.matmul", "aten.addmm", "aten.baddbmm", "aten.einsum", "aten.mv", "aten.dot")
+# For kernel exercises: outside the kernel only make tensors, fill them, look at them through views. What is computed
+# there is not computed in the kernel, whichever of PyTorch's thousands of operators does it.
+ALL_BUT_MAKING = ("*", "!aten.empty*", "!aten.new_empty*", "!aten.zeros*", "!aten.new_zeros*", "!aten.zero_",
+                  "!aten.ones*", "!aten.new_ones*", "!aten.full*", "!aten.new_full*", "!aten.fill*", "!aten.arange*")
+ALL_BUT_MAKING_AND_COPIES = (*ALL_BUT_MAKING, "!aten.clone", "!aten.copy_", "!aten._to_copy", "!aten.contiguous",
+                             "!aten.constant_pad_nd")
 
 
 @dataclass(frozen=True, kw_only=True)

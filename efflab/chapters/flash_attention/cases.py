@@ -60,6 +60,8 @@ def naive_cases(draw: Draw) -> Iterator[Case]:
     yield Case(name="one query, one key", inputs=qkv(draw, N=(1, 1)))
     yield Case(name="17 tokens, two heads", inputs=qkv(draw, heads=(2, 2)))
     yield Case(name="a scale of its own", inputs=qkv(draw, B=2, N=(5, 9), scale=0.35))
+    yield Case(name="scale 0: every key counts the same", inputs=qkv(draw, N=(5, 9), scale=0.0))
+    yield Case(name="a negative scale", inputs=qkv(draw, N=(5, 9), scale=-0.5))
     yield Case(name="causal, square", inputs=qkv(draw, N=(17, 17), D=48, causal=True))
     yield Case(name="causal, fewer queries than keys", inputs=qkv(draw, heads=(2, 2), N=(17, 50), causal=True))
     yield Case(name="causal, more queries than keys", inputs=qkv(draw, heads=(2, 2), N=(50, 17), causal=True))
@@ -83,6 +85,8 @@ def tiled_cases(draw: Draw) -> Iterator[Case]:
     yield case("scores that rise along the keys", sloped(draw, -20.0, 20.0, N=(20, 64)), 16, 16)
     yield case("the same in falling order", sloped(draw, 20.0, -20.0, N=(20, 64)), 16, 16)
     yield case("scores far below zero", sloped(draw, -300.0, -200.0, N=(20, 40)), 8, 16)
+    yield case("scale 0: every key counts the same", qkv(draw, N=(5, 20), scale=0.0), 8, 8)
+    yield case("a negative scale, causal", qkv(draw, B=2, heads=(2, 1), N=(9, 20), scale=-1, causal=True), 4, 8)
     yield case("causal, square", qkv(draw, N=(50, 50), causal=True), 16, 8)
     yield case("causal, fewer queries than keys", qkv(draw, N=(17, 50), causal=True), 8, 16)
     yield case("causal, more queries than keys", qkv(draw, N=(50, 17), causal=True), 16, 8)
@@ -92,9 +96,10 @@ def tiled_cases(draw: Draw) -> Iterator[Case]:
     yield case("float16, awkward strides",
                qkv(draw, B=2, heads=(3, 3), N=(20, 33), dtype=torch.float16, layouts=layouts), 8, 16)
     yield case("float16 sums beyond 65,504", heavy_sums(draw, Nk=400), 16, 64)
-    if torch.bfloat16 in draw.float_dtypes:
-        yield case("bfloat16", qkv(draw, heads=(4, 1), N=(50, 64), D=64, dtype=torch.bfloat16), 16, 16)
-    yield case("memory: many queries and keys", qkv(draw, N=(1024, 1024)), 64, 64, memory_limit(1024, 1024, 16, 64, 64))
+    yield case("bfloat16", qkv(draw, heads=(4, 1), N=(50, 64), D=64, dtype=torch.bfloat16), 16, 16)
+    yield case("float16, weights that sum to 70,000", nearly_equal(draw, Nk=70_000), 16, 16_384)
+    yield case("memory: many queries and keys", qkv(draw, N=(1024, 1024), causal=True), 64, 64,    # the mask counts too
+               memory_limit(1024, 1024, 16, 64, 64))
     yield case("memory: one tile of queries", qkv(draw, N=(64, 8192), D=4), 64, 64, memory_limit(64, 8192, 4, 64, 64))
     visible = 4 * 32 * 32 * 16 * (8 * 9 // 2)                               # FLOPs of the tiles that some row sees
     yield case("work: hidden tiles are skipped", qkv(draw, N=(256, 256), causal=True), 32, 32,
@@ -107,6 +112,13 @@ def heavy_sums(draw: Draw, Nk: int) -> Inputs:
     inputs = qkv(draw, N=(5, Nk), dtype=torch.float16)
     inputs["q"] = inputs["q"] * 0.1
     inputs["v"] = inputs["v"] + 400.0
+    return inputs
+
+
+def nearly_equal(draw: Draw, Nk: int) -> Inputs:
+    """Nearly equal weights: the running sum l comes near Nk, which can be beyond float16's largest number."""
+    inputs = qkv(draw, N=(2, Nk), D=4, dtype=torch.float16)
+    inputs["q"] = inputs["q"] * 0.01
     return inputs
 
 
@@ -141,6 +153,9 @@ def kernel_cases(draw: Draw) -> Iterator[Case]:
     yield Case(name="one query, one key", inputs=mixed(N=(1, 1)))
     yield Case(name="17 tokens, two heads", inputs=mixed(B=2, heads=(2, 2)))
     yield Case(name="full tiles", inputs=mixed(N=(64, 128), D=64, scale=0.05))
+    yield Case(name="scale 0: every key counts the same", inputs=mixed(N=(17, 20), scale=0.0))
+    yield Case(name="a negative scale, causal", inputs=mixed(N=(17, 20), scale=-0.5, causal=True))
+    yield Case(name="scale 1, an int", inputs=mixed(N=(17, 20), scale=1))
     yield Case(name="D = 128", inputs=mixed(N=(20, 32), D=128))
     yield Case(name="k stored transposed", inputs=mixed(
         heads=(2, 2), N=(20, 64), D=48, layouts=("contiguous", "transposed", "contiguous")))
@@ -159,10 +174,19 @@ def kernel_cases(draw: Draw) -> Iterator[Case]:
     yield Case(name="rows inside longer rows, odd addresses", inputs=mixed(
         B=2, heads=(3, 3), N=(33, 20), D=16, dtype=half, layouts=("sliced", "offset", "sliced")))
     yield Case(name="float16 sums beyond 65,504", inputs=heavy_sums(draw, Nk=400))
+    yield Case(name="memory and launches counted", inputs=qkv(draw, N=(192, 512), dtype=half),
+               limit=kernel_limit(192, 512, 16))
     if draw.on_gpu:
         yield from gpu_cases(draw)
     if not draw.on_gpu or torch.cuda.mem_get_info(draw.device)[0] > 10 * 2**30:
         yield from far_cases(draw)
+
+
+def kernel_limit(Nq: int, Nk: int, D: int) -> Limit:
+    """One head in float16: o, lse, and a copy of each input; half of a score matrix would not fit."""
+    return Limit(extra_bytes=2 * Nq * D + 4 * Nq + 2 * (Nq + 2 * Nk) * D, launches=1,
+                 because="One launch does it all, and o and lse are all the memory it needs. Scores in memory would "
+                         f"take {2 * Nq * Nk:,} bytes or more.")
 
 
 def far_cases(draw: Draw) -> Iterator[Case]:

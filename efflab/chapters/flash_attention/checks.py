@@ -13,7 +13,7 @@ import torch
 from efflab.chapters.flash_attention import mistakes
 from efflab.chapters.flash_attention.cases import kernel_cases, naive_cases, tiled_cases, traffic_cases
 from efflab.chapters.flash_attention.measures import BARS, CURVES, XRAYS_FAST, XRAYS_PLAIN
-from efflab.checking import ATTENTION, MATMUL, SOFTMAX, Exercise, Forbidden, Kernel, Output
+from efflab.checking import ALL_BUT_MAKING_AND_COPIES, ATTENTION, SOFTMAX, Exercise, Forbidden, Kernel, Output
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -87,8 +87,9 @@ def traffic_reference(Nq: int, Nk: int, D: int, block_q: int, block_k: int, algo
 # --- Exercises --------------------------------------------------------------------------------------------------------
 
 PAIR = (Output("o", "q"), Output("lse", torch.float32))
-IN_THE_KERNEL = Forbidden(operators=(*ATTENTION, *SOFTMAX, *MATMUL),
-                          instead="The products belong into the kernel: tl.dot(q, k.T) and tl.dot(p, v).")
+IN_THE_KERNEL = Forbidden(operators=ALL_BUT_MAKING_AND_COPIES,
+                          instead="All arithmetic belongs into the kernel, the products as tl.dot(q, k.T) and "
+                          "tl.dot(p, v); outside it only make o and lse, and launch.")
 exercise = partial(Exercise, chapter="flash_attention")
 
 EXERCISES = (

@@ -48,6 +48,8 @@ def softmax_3pass_cases(draw: Draw) -> Iterator[Case]:
     yield Case(name="one row, repeated with stride 0", inputs={"x": draw.normal(4, 31, layout="expanded")})
     yield Case(name="float16, large", inputs={"x": draw.normal(3, 64, dtype=torch.float16, scale=500.0)})
     yield Case(name="bfloat16", inputs={"x": draw.normal(3, 64, dtype=torch.bfloat16)})
+    nearly_equal = draw.normal(1, 70_000, dtype=torch.float16, scale=1e-3)
+    yield Case(name="float16, a sum beyond 65,504", inputs={"x": nearly_equal})
 
 
 def block_inputs(draw: Draw) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -67,6 +69,8 @@ def block_inputs(draw: Draw) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "one row, repeated with stride 0", {"x": draw.normal(4, 31, layout="expanded"), "block": 8}
     yield "float16, large", {"x": draw.normal(3, 64, dtype=torch.float16, scale=500.0), "block": 16}
     yield "bfloat16", {"x": draw.normal(3, 50, dtype=torch.bfloat16), "block": 16}
+    nearly_equal = draw.normal(1, 70_000, dtype=torch.float16, scale=1e-3)
+    yield "float16, a sum beyond 65,504", {"x": nearly_equal, "block": 8_192}
 
 
 LONG_ROWS, LONG_BLOCK = (4, 16_384), 256

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from efflab.chapters.online_softmax import cases, mistakes, references
-from efflab.checking import SOFTMAX, Bar, Draw, Exercise, Forbidden, Kernel, Output, XRay
+from efflab.checking import ALL_BUT_MAKING_AND_COPIES, SOFTMAX, Bar, Draw, Exercise, Forbidden, Kernel, Output, XRay
 from efflab.gpu.curves import Curve
 
 
@@ -54,8 +54,12 @@ BY_HAND = Forbidden(operators=SOFTMAX, instead="Write it out with max, exp, log 
                     "logaddexp do for you what this chapter is about.")
 
 
-def _exercise(name: str, **rest: Any) -> Exercise:
-    return Exercise(chapter="online_softmax", name=name, forbidden=BY_HAND, **rest)
+IN_THE_KERNEL = Forbidden(operators=ALL_BUT_MAKING_AND_COPIES,
+                          instead="All arithmetic belongs into the kernel; outside it only make y, and launch.")
+
+
+def _exercise(name: str, forbidden: Forbidden = BY_HAND, **rest: Any) -> Exercise:
+    return Exercise(chapter="online_softmax", name=name, forbidden=forbidden, **rest)
 
 
 EXERCISES = (
@@ -107,7 +111,7 @@ EXERCISES = (
     _exercise(
         "fused_softmax", summary="Write a Triton kernel that reads each row once, holds it in registers, writes y.",
         reference=references.softmax_reference, baseline=references.softmax_baseline, cases=cases.fused_softmax_cases,
-        outputs=(Output("y", "x"),), mistakes=mistakes.FUSED_SOFTMAX, kernel=KERNEL,
+        outputs=(Output("y", "x"),), mistakes=mistakes.FUSED_SOFTMAX, kernel=KERNEL, forbidden=IN_THE_KERNEL,
         points=8, minutes=25, difficulty="hard",
         hints=("One program a row: tl.program_id(0) is the row. tl.arange(0, BLOCK_N) are its columns; BLOCK_N is the "
                "next power of two, so mask what lies past N, in the load and in the store.",

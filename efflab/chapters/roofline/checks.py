@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from efflab.chapters.roofline import cases, mistakes
-from efflab.checking import Exercise, Forbidden, Output
+from efflab.checking import ALL_BUT_MAKING, Exercise, Forbidden, Output
 
 CHAPTER = "roofline"
 _COUNTS = (Output("flops"), Output("bytes"))
@@ -57,8 +57,7 @@ EXERCISES = (
         reference=cases.scale_copy_reference, baseline=cases.scale_copy_baseline, cases=cases.scale_copy_cases,
         outputs=(Output("y", "x"),), mistakes=mistakes.SCALE_COPY, points=8, minutes=25, difficulty="medium",
         forbidden=Forbidden(
-            operators=("aten.mul*", "aten.div*", "aten.clone", "aten.copy_", "aten._to_copy", "aten.add*",
-                       "aten.einsum", "aten.lerp*", "aten._foreach*"),
+            operators=ALL_BUT_MAKING,
             instead="Make y with torch.empty and let the kernel do all reading, scaling and writing."),
         kernel=cases.SCALE_COPY_KERNEL,
         hints=("One program does BLOCK elements of y, number i = program * BLOCK + 0 … BLOCK - 1. y is contiguous, so "
