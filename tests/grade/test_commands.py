@@ -212,5 +212,8 @@ def test_an_interrupt_ends_everything_and_leaves_nothing(tmp_path: Path) -> None
     said, _ = started.communicate(timeout=60)
     assert started.returncode == 1
     assert "Aborted!" in said
+    until = time.monotonic() + 10
+    while below & processes.descendants(1) and time.monotonic() < until:      # killed, and not yet taken off the list
+        time.sleep(0.1)
     assert not below & processes.descendants(1)
     assert list(scratch.iterdir()) == []
