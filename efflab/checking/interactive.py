@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from efflab.checking.exercise import Case, Exercise
 from efflab.checking.judge import examine
-from efflab.checking.observe import Observation, observe
+from efflab.checking.observe import Observation, observe, one_thread
 from efflab.checking.report import Problem, Report
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def _learners(exercise: Exercise, function: Callable[..., Any]) -> Callable[...,
     return _replaced.get(exercise.id, nothing_written)
 
 
+@one_thread()
 def check_function(exercise: Exercise, function: Callable[..., Any], *, seed: int | None = None,
                    require_launch: bool = True) -> Report:
     """Check a function in this process and return the report, showing and recording nothing."""

@@ -5,6 +5,7 @@ It knows inputs, never references or expected outputs.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import dis
 import gc
@@ -13,7 +14,7 @@ import linecache
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -55,6 +56,18 @@ class Observation:
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(dataclasses.replace(self, value=None)) | {"value": self.value}
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the small tensors of cases gain nothing from more, and on a busy machine threads
+    that wait for each other made one check 20 times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def resolve(name: str) -> Callable[..., Any]:
