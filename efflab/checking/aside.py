@@ -27,21 +27,25 @@ def note_ways_past(note: Callable[[str], None], *, lists: bool) -> list[Undo]:
 
     lists: whether values taken out with Tensor.tolist count too.
     """
-    here = threading.get_ident()
-    undo = [_wrapped(owner, attribute, _noting(name, note, here))
+    here, printing = threading.get_ident(), [0]
+
+    def noted(name: str) -> None:
+        if threading.get_ident() == here and not printing[0]:
+            note(name)
+
+    undo = [_wrapped(owner, attribute, _noting(name, noted))
             for owner, attribute, name in (*_WAYS, *((_AS_LIST,) if lists else ()))]
-    undo.append(_wrapped(torch._tensor_str, "_str", _unseen))            # print(x) is no part of the answer
+    undo.append(_wrapped(torch._tensor_str, "_str", _unseen(printing)))  # print(x) is no part of the answer
     if "torch._dynamo" in sys.modules:                                   # what was compiled before runs as written
         stance = torch.compiler.set_stance("force_eager")
         undo.append(lambda: stance.__exit__(None, None, None))           # set_stance acts at once; __exit__ restores
     return undo
 
 
-def _noting(name: str, note: Callable[[str], None], here: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _noting(name: str, note: Callable[[str], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == here:
-                note(name)
+            note(name)
             return original(*args, **kwargs)
 
         return noted
@@ -49,12 +53,19 @@ def _noting(name: str, note: Callable[[str], None], here: int) -> Callable[[Call
     return wrap
 
 
-def _unseen(original: Callable[..., Any]) -> Callable[..., Any]:
-    def unseen(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return original(*args, **kwargs)
+def _unseen(printing: list[int]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def unseen(*args: Any, **kwargs: Any) -> Any:
+            printing[0] += 1
+            try:
+                with _disable_current_modes():
+                    return original(*args, **kwargs)
+            finally:
+                printing[0] -= 1
 
-    return unseen
+        return unseen
+
+    return wrap
 
 
 def _wrapped(owner: Any, attribute: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Undo:

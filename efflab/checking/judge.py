@@ -47,7 +47,8 @@ def examine(exercise: Exercise, run_case: RunCase, *, seed: int, device: str | t
             if problem.kind == "error" or now - (failed_at or now) > _AFTER_FAILURE_SECONDS:
                 break
     problems = [p for _, _, p in failing]
-    mistake = diagnose(exercise, [(c, o) for c, o, p in failing if p.kind == "values"], right)
+    values_right = right + [c for c, _, p in failing if p.kind in ("forbidden", "limit")]
+    mistake = diagnose(exercise, [(c, o) for c, o, p in failing if p.kind == "values"], values_right)
     if not failing and further is not None:
         problems = further()
     return Report.of(exercise, _outcome(problems), seed=seed, seconds=time.perf_counter() - start, passed=len(right),

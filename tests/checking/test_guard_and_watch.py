@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 import triton
@@ -134,3 +136,41 @@ def test_an_interrupt_passes_through() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         observe(interrupted, {"x": torch.randn(2)})
+
+
+def test_memory_of_a_resized_tensor_is_counted() -> None:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return torch.mul(x, 2, out=torch.empty(0))
+
+    assert observe(resized, {"x": torch.randn(1000)}).peak_bytes == 4000
+
+
+def test_everything_but_what_is_allowed_is_forbidden() -> None:
+    names = ("*", "!aten.empty*")
+
+    def makes(x: torch.Tensor) -> torch.Tensor:
+        str(x)                                              # printing is no part of the answer
+        return torch.empty_like(x).view(-1).t()
+
+    x = torch.randn(3)
+    assert observe(makes, {"x": x}, forbidden=names).forbidden == ()
+    assert observe(lambda x: x.prelu(x[:1]), {"x": x}, forbidden=names).forbidden == ("aten._prelu_kernel",)
+
+
+def test_ways_past_the_dispatcher_are_noted_and_put_back() -> None:
+    def by_numpy(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() * 2)
+
+    def in_a_thread(x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=x.sum)
+        thread.start()
+        thread.join()
+        return x
+
+    before = torch.Tensor.numpy, torch.Tensor.__array__, threading.Thread.start, torch.compile, torch._tensor_str._str
+    x, names = torch.randn(3), ("aten._softmax",)
+    assert observe(by_numpy, {"x": x}, forbidden=names).forbidden == ("Tensor.numpy",)
+    assert observe(in_a_thread, {"x": x}, forbidden=names).forbidden == ("threading.Thread",)
+    assert observe(by_numpy, {"x": x}).forbidden == (), "nothing is forbidden there"
+    after = torch.Tensor.numpy, torch.Tensor.__array__, threading.Thread.start, torch.compile, torch._tensor_str._str
+    assert after == before
