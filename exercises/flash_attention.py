@@ -91,7 +91,7 @@ def tiled_attention(
     scale = D**-0.5 if scale is None else scale
     o = torch.empty((B, Hq, Nq, D), dtype=q.dtype, device=q.device)
     lse = torch.empty((B, Hq, Nq), dtype=torch.float32, device=q.device)
-    wide = torch.promote_types(q.dtype, torch.float32)
+    wide = torch.promote_types(q.dtype, torch.float32)          # to compute in: float32, or float64 for float64
     raise NotImplementedError("tiled_attention: your code goes here")
 
 
@@ -222,7 +222,11 @@ def attend(
     k_stride_n, k_stride_d, v_stride_n, v_stride_d,
     MASKED: tl.constexpr, PRECISION: tl.constexpr, D: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
-    """Fold keys k_first .. k_end into acc, m, l. Without MASKED every row sees all of them, in whole tiles."""
+    """Fold keys k_first .. k_end into acc, m, l. Without MASKED every row sees all of them, in whole tiles.
+
+    acc: (BLOCK_Q, BLOCK_D), m (in powers of two), l: (BLOCK_Q,), all float32. q: the tile, loaded. k_head, v_head:
+    pointers to the head's first key and value. last_seen: (BLOCK_Q,), the last key that each row sees, below Nk.
+    """
     pass  # your code goes here
     return acc, m, l
 

@@ -72,7 +72,9 @@ def merge_stats(a: Stats, b: Stats) -> Stats:
     # END SOLUTION
 
 
-def merge_outputs(o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor) -> Stats:
+def merge_outputs(
+    o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention over two sets of keys together, from the attention over each.
 
     o1, o2: (..., D), each a softmax-weighted mean of its own values, 0 where it saw no key.

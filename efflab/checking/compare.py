@@ -150,7 +150,8 @@ def _headline(output: Output, got: torch.Tensor, want: torch.Tensor, error: torc
 def _samples(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor, error: torch.Tensor) -> list[str]:
     first = tuple(bad.nonzero()[0].tolist()) if bad.ndim else ()
     lines = [f"where   {line}" if i == 0 else f"        {line}" for i, line in enumerate(where(bad, error))]
-    return [*lines, f"there   got {got[first].item():.6g}, expected {want[first].item():.6g} at {list(first)}"]
+    place = f" at {list(first)}" if first else ""
+    return [*lines, f"there   got {got[first].item():.6g}, expected {want[first].item():.6g}{place}"]
 
 
 def _plain(name: str, got: Any, want: Any, exact: bool) -> Difference | None:

@@ -64,6 +64,7 @@ SCALE_IGNORED = "the argument scale is ignored and D**-0.5 is used always"
 SCALE_TWICE = "the scale is applied twice, once to q and once to the scores"
 FINITE = "hidden scores get -1e6 in place of -inf, so a row that sees nothing becomes the mean of v"
 NAN_ROWS = "a row that sees no key computes -inf - (-inf) or 0 / 0"
+ZERO_BY_ZERO = "a row that sees no key has l = 0 and lse = -inf: its o is NaN, and should be 0"
 BASE2 = "lse is in powers of two: multiply by ln 2"
 
 NAIVE = (
@@ -75,6 +76,7 @@ NAIVE = (
     Mistake(name="scale_ignored", sentence=SCALE_IGNORED, function=Whole(scaling="ignored")),
     Mistake(name="finite_mask", sentence=FINITE, function=Whole(fill=-1e6)),
     Mistake(name="empty_rows_nan", sentence=NAN_ROWS, function=Whole(guard=False)),
+    Mistake(name="empty_rows_divided", sentence=ZERO_BY_ZERO, function=Whole(guard_division=False)),
     Mistake(name="softmax_over_queries", sentence="the softmax runs over the queries; each row of p must sum to 1",
             function=Whole(axis=-2)),
     Mistake(name="no_maximum", sentence="exp is taken of the bare scores and overflows; subtract each row's maximum",
@@ -98,6 +100,7 @@ _TILES = (
     Mistake(name="scale_twice", sentence=SCALE_TWICE, function=Tiled(scaling="twice")),
     Mistake(name="finite_mask", sentence=FINITE, function=Tiled(fill=-1e6, stop="never")),
     Mistake(name="empty_rows_nan", sentence=NAN_ROWS, function=Tiled(guard=False)),
+    Mistake(name="empty_rows_divided", sentence=ZERO_BY_ZERO, function=Tiled(guard_division=False)),
     Mistake(name="never_rescaled", sentence="neither the accumulator nor the sum is rescaled as the maximum grows",
             function=Tiled(rescale_acc=False, rescale_l=False)),
     Mistake(name="accumulator_not_rescaled", sentence="the sum is rescaled as the maximum grows, the accumulator not",

@@ -23,6 +23,7 @@ class Slips:
     heads: which head of k and v: "grouped" h // (Hq // Hkv), "modulo" h % Hkv, "divided" h // Hkv.
     scaling: "right", "missing" (1), "ignored" (always D**-0.5), "twice".
     fill: the score of a hidden key. guard: whether rows that see nothing are protected from -inf - (-inf) and 0 / 0.
+    guard_division: False leaves out the second of these only.
     """
 
     align: str = "bottom_right"
@@ -30,6 +31,7 @@ class Slips:
     scaling: str = "right"
     fill: float = -math.inf
     guard: bool = True
+    guard_division: bool = True
 
     def shared(self, x: torch.Tensor, Hq: int) -> torch.Tensor:
         """One key/value head for each query head, in float32."""
@@ -50,7 +52,7 @@ class Slips:
         return m.masked_fill(m == -math.inf, 0.0) if self.guard else m
 
     def divided(self, acc: torch.Tensor, l: torch.Tensor) -> torch.Tensor:
-        return acc / (l.masked_fill(l == 0, 1.0) if self.guard else l)
+        return acc / (l.masked_fill(l == 0, 1.0) if self.guard and self.guard_division else l)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,6 +99,12 @@ def _no_guard_outputs(o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, ls
     return _weighted(o1, w1 / (w1 + w2), o2, w2 / (w1 + w2)), m + torch.log(w1 + w2)
 
 
+def _empty_share(o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor) -> Pair:
+    m = finite(torch.maximum(lse1, lse2))
+    w1, w2 = torch.exp(lse1 - m), torch.exp(lse2 - m)
+    return _weighted(o1, w1 / (w1 + w2), o2, w2 / (w1 + w2)), m + torch.log(w1 + w2)
+
+
 MERGE_OUTPUTS = (
     Mistake(name="plain_average", sentence="the two outputs are averaged; the weights are how much of the whole sum "
             "each piece holds", function=_plain_average),
@@ -111,4 +117,6 @@ MERGE_OUTPUTS = (
             function=_lse_added),
     Mistake(name="base_two", sentence="exp2 and log2 are used on natural logarithms", function=_base_two),
     Mistake(name="no_guard", sentence="both pieces are empty, and -inf - (-inf) is NaN", function=_no_guard_outputs),
+    Mistake(name="empty_share", sentence="neither piece saw a key and the shares are 0 / 0; the exponents are guarded, "
+            "the division is not", function=_empty_share),
 )
