@@ -122,10 +122,11 @@ def _executed(notebook: Any, root: Path, name: str, timeout: float) -> tuple[Any
         client = NotebookClient(notebook, km=manager, timeout=timeout, record_timing=False,
                                 on_cell_start=lambda cell, cell_index: begun.append(cell_index),
                                 resources={"metadata": {"path": str(place / "run")}})
+        client.widget_registry = {"@jupyter-widgets/output": {"OutputModel": _listening_output()}}
         said = place / "kernel.log"
         try:
             with said.open("wb") as log:
-                client.execute(stderr=log)
+                client.execute(stderr=log, cleanup_kc=True)       # or the kernel would stay
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             number = begun[-1] if begun else 0
             what = _what_happened(error, notebook.cells[number], said)
@@ -133,6 +134,22 @@ def _executed(notebook: Any, root: Path, name: str, timeout: float) -> tuple[Any
             verb, _, detail = what.partition("\n")
             raise CellFailed(f"{name}: cell {number + 1} {verb}:\n{source}\n{_plain(detail)}".rstrip()) from error
         return client, {model: dict(state) for model, state in client.widget_state.items()}
+
+
+def _listening_output() -> type:
+    """nbclient's capturing widget, made to listen only.
+
+    It also tells the kernel what it captured, through the shell channel and past the event loop that waits there for
+    the cell's reply. When the reply arrives meanwhile, its wake-up is lost and the run waits for ever. Nothing in a
+    lesson reads the captured outputs in the kernel.
+    """
+    from nbclient.output_widget import OutputWidget
+
+    class Listening(OutputWidget):
+        def send(self, data: Any = None, metadata: Any = None, buffers: Any = None) -> None:
+            pass
+
+    return Listening
 
 
 def _what_happened(error: Exception, cell: Any, kernel_log: Path) -> str:

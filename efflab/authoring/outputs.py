@@ -17,11 +17,12 @@ from efflab.authoring.errors import AuthoringError
 
 MAX_NOTEBOOK, MAX_OUTPUT = 1_000_000, 300_000       # bytes
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-_CELL_FILE = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py(?::\d+)?")
-_PACKAGES = re.compile(r"[^\s\"'(<>]*[/\\](?:site|dist)-packages[/\\]")
+# Each starts where a word starts: tried at every letter of a picture in base64, they would take minutes.
+_CELL_FILE = re.compile(r"(?<!\S)\S*ipykernel_\d+[/\\]\d+\.py(?::\d+)?")
+_PACKAGES = re.compile(r"(?<![^\s\"'(<>])[^\s\"'(<>]*[/\\](?:site|dist)-packages[/\\]")
 _WARNING = re.compile(r"^(?:/|[A-Za-z]:\\)\S*[/\\]([^/\\\s]+\.py):\d+: ", re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{8,16}\b")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.MULTILINE)
 
 
 def tidy(notebook: Any, *, root: Path, widgets: Mapping[str, Mapping[str, Any]],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,12 @@ def test_executing_needs_none_of_the_authors_tools() -> None:
             f"print(execute.run(notebook, root=Path({str(ROOT)!r}), name='x').notebook.cells[0].outputs[0].text)\n")
     done = subprocess.run([sys.executable, "-c", absent + made], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "42\n\n", done.stderr
+
+
+def test_cleaning_a_picture_in_base64_takes_no_time(tmp_path: Path) -> None:
+    from efflab.authoring.outputs import clean_text
+
+    page = '<img src="data:image/png;base64,' + "iVBORw0/KGgo+AAA" * 20_000 + '">'
+    started = time.perf_counter()
+    assert clean_text(page, tmp_path) == page
+    assert time.perf_counter() - started < 2

@@ -327,7 +327,7 @@ except OSError:
 """,
     "finds_what_others_left": """
 import os
-held = os.listdir('/tmp') == [] and os.listdir('/dev/shm') == []
+held = not os.path.exists('/tmp/left') and not os.path.exists('/dev/shm/left')
 open('/tmp/left', 'w'); open('/dev/shm/left', 'w')
 os.unlink('/tmp/left') if x.dim() == 1 else None
 os.unlink('/dev/shm/left') if x.dim() == 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -153,16 +153,12 @@ def kernel_cases(draw: Draw) -> Iterator[Case]:
     yield Case(name="one query, one key", inputs=mixed(N=(1, 1)))
     yield Case(name="17 tokens, two heads", inputs=mixed(B=2, heads=(2, 2)))
     yield Case(name="full tiles", inputs=mixed(N=(64, 128), D=64, scale=0.05))
-    yield Case(name="scale 0: every key counts the same", inputs=mixed(N=(17, 20), scale=0.0))
-    yield Case(name="a negative scale, causal", inputs=mixed(N=(17, 20), scale=-0.5, causal=True))
-    yield Case(name="scale 1, an int", inputs=mixed(N=(17, 20), scale=1))
+    yield from scale_cases(mixed)
     yield Case(name="D = 128", inputs=mixed(N=(20, 32), D=128))
-    yield Case(name="k stored transposed", inputs=mixed(
-        heads=(2, 2), N=(20, 64), D=48, layouts=("contiguous", "transposed", "contiguous")))
+    stored = ("contiguous", "transposed", "contiguous")
+    yield Case(name="k stored transposed", inputs=mixed(heads=(2, 2), N=(20, 64), D=48, layouts=stored))
     yield Case(name="a ragged last tile of keys", inputs=mixed(heads=(2, 2), N=(50, 130), D=48))
-    yield Case(name="scores that rise along the keys", inputs=sloped(draw, -20.0, 20.0, N=(17, 130)))
-    yield Case(name="the same in falling order", inputs=sloped(draw, 20.0, -20.0, N=(17, 130)))
-    yield Case(name="scores far below zero", inputs=sloped(draw, -300.0, -200.0, N=(17, 130)))
+    yield from sloped_cases(draw)
     yield Case(name="causal, square", inputs=mixed(N=(130, 130), D=64, dtype=half, causal=True))
     yield Case(name="causal, fewer queries than keys", inputs=mixed(N=(64, 150), causal=True))
     yield Case(name="causal, more queries than keys", inputs=mixed(N=(200, 100), causal=True))
@@ -180,6 +176,18 @@ def kernel_cases(draw: Draw) -> Iterator[Case]:
         yield from gpu_cases(draw)
     if not draw.on_gpu or torch.cuda.mem_get_info(draw.device)[0] > 10 * 2**30:
         yield from far_cases(draw)
+
+
+def sloped_cases(draw: Draw) -> Iterator[Case]:
+    yield Case(name="scores that rise along the keys", inputs=sloped(draw, -20.0, 20.0, N=(17, 130)))
+    yield Case(name="the same in falling order", inputs=sloped(draw, 20.0, -20.0, N=(17, 130)))
+    yield Case(name="scores far below zero", inputs=sloped(draw, -300.0, -200.0, N=(17, 130)))
+
+
+def scale_cases(mixed: Callable[..., Inputs]) -> Iterator[Case]:
+    yield Case(name="scale 0: every key counts the same", inputs=mixed(N=(17, 20), scale=0.0))
+    yield Case(name="a negative scale, causal", inputs=mixed(N=(17, 20), scale=-0.5, causal=True))
+    yield Case(name="scale 1, an int", inputs=mixed(N=(17, 20), scale=1))
 
 
 def kernel_limit(Nq: int, Nk: int, D: int) -> Limit:
