@@ -25,6 +25,11 @@ class _Stream(TorchDispatchMode):
         self._x, self._storage = x, x.untyped_storage()._cdata
         self._start = self._end = 0        # the piece that was read last, in columns
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As in checking.watch.Watch: or torch imports its compiler on the first operator, one second."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not func.is_view:
             for t in tree_leaves((args, kwargs)):
